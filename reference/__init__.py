@@ -1,0 +1,1 @@
+"""What is right: the contract and the oracles. Imports neither the harness nor the suites."""
