@@ -19,7 +19,7 @@ import msgspec
 Level = Literal["MUST", "SHOULD", "MAY", "AGREE"]
 LEVELS: tuple[Level, ...] = get_args(Level)
 
-# R-JOIN-1: a subject's letter or word, a topic, a number. Ids end up in file names and reports, so: no other characters.
+# R-JOIN-1: a subject's letter or word, a topic, a number. Ids end up in file names and reports, so nothing else.
 ID_PATTERN = re.compile(r"[A-Z][A-Z0-9]*(-[A-Z0-9]+)*-[0-9]+")
 
 
@@ -61,9 +61,7 @@ def parse(text: str, name: str) -> Mapping[str, Clause]:
         if not ID_PATTERN.fullmatch(clause.id):
             raise ContractError(f"contract {name!r}: clause id {clause.id!r} is not of the form R-TOPIC-1.")
         if clause.id in found:
-            raise ContractError(
-                f"contract {name!r}: clause id {clause.id!r} is used twice. Number the second one anew."
-            )
+            raise ContractError(f"contract {name!r}: clause id {clause.id!r} is used twice: renumber one.")
         for key in ("text", "source", "since"):
             if not getattr(clause, key).strip():
                 raise ContractError(f"contract {name!r}: clause {clause.id} has an empty {key!r}.")
@@ -75,7 +73,7 @@ def parse(text: str, name: str) -> Mapping[str, Clause]:
 
 @cache
 def load(name: str) -> Mapping[str, Clause]:
-    """The clauses of contract ``name`` (``"render"``, ``"mla"``, ...) as ``{id: clause}``, read once per process.
+    """Return the clauses of contract ``name`` (``"render"``, ``"mla"``, ...), read once per process.
 
     Raises :class:`ContractError` if there is no such contract or its file is wrong.
     """
@@ -86,6 +84,6 @@ def load(name: str) -> Mapping[str, Clause]:
 
 
 def names() -> tuple[str, ...]:
-    """The names of all contracts shipped here, sorted."""
+    """Return the names of all contracts shipped here, sorted."""
     files = resources.files(__name__).iterdir()
     return tuple(sorted(file.name.removesuffix(".toml") for file in files if file.name.endswith(".toml")))
