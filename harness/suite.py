@@ -1,0 +1,137 @@
+"""What a suite gives to the harness. Suites reach it through the entry-point group ``afere.suites``.
+
+A suite joins cases, targets, judges and planted faults of one subject. The harness calls it and knows nothing of the
+subject. ``suites/README.md`` says how to add one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from harness.records import Case, Clause, Json, Observation, Verdict
+from harness.targets.base import Blobs, Target
+
+_NAME = re.compile(r"^(?P<kind>[a-z][a-z0-9-]*)(?:@(?P<version>[^:@\s]+))?(?::(?P<variant>\S+))?$")
+
+
+class TargetName(msgspec.Struct, frozen=True):
+    """``kind[@version][:variant]``, for example ``vllm-kernel@0.32.0:avx2`` or ``url:http://127.0.0.1:8000``."""
+
+    kind: str
+    version: str = ""
+    variant: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> TargetName:
+        """Split a name.
+
+        :raises ValueError: the text is not of that form
+        """
+        match = _NAME.match(text)
+        if match is None:
+            raise ValueError(f"target name {text!r} is not of the form kind[@version][:variant], e.g. vllm-rs@0.33.0")
+        return cls(match["kind"], match["version"] or "", match["variant"] or "")
+
+    def __str__(self) -> str:
+        return self.kind + (f"@{self.version}" if self.version else "") + (f":{self.variant}" if self.variant else "")
+
+
+class Session(msgspec.Struct, frozen=True):
+    """What a target may use while it takes part in a run."""
+
+    run_dir: Path  # scratch and logs go below it
+    limits: dict[str, float]  # wall_s, cpu_s, memory_mb, output_mb; each per case; absent: the kind's default
+
+    @property
+    def logs(self) -> Path:
+        """Where the logs of foreign programs are kept."""
+        return self.run_dir / "logs"
+
+
+class TargetKind(msgspec.Struct, frozen=True):
+    """One row of the table of targets that a suite can ask.
+
+    ``build`` makes a target; it must be cheap and start nothing (``open`` does). ``recipe`` returns a record of
+    :mod:`harness.provision` for a name that has to be provisioned first, None for an embedded one.
+    """
+
+    name: str
+    summary: str
+    build: Callable[[TargetName, Session], Target]
+    recipe: Callable[[TargetName], msgspec.Struct | None] = lambda _name: None
+    versions: tuple[str, ...] = ()  # known to work; the last one is the default. Empty: unversioned (embedded, url)
+    variants: tuple[str, ...] = ()  # the first one is the default
+    embedded: bool = False
+
+
+class Fault(msgspec.Struct, frozen=True):
+    """A planted fault: a deliberately wrong target. ``breaks`` are the clauses that must catch it.
+
+    An honest variant is the same with an empty ``breaks``: different and right, so no clause may catch it.
+    """
+
+    name: str
+    summary: str
+    build: Callable[[], Target]
+    breaks: tuple[str, ...] = ()
+    partner: Callable[[], Target] | None = None  # the honest peer it is judged beside; None: the suite's own
+
+
+class Suite(Protocol):
+    """One subject."""
+
+    name: str
+    summary: str
+    default_cases: int
+    default_targets: tuple[str, ...]  # embedded ones: they need the base install only
+
+    def clauses(self) -> tuple[Clause, ...]:
+        """The numbered clauses that its judge can speak about."""
+
+    def kinds(self) -> Mapping[str, TargetKind]:
+        """The targets that it can ask, by kind."""
+
+    def cases(self, count: int, seed: int, blobs: Blobs) -> Iterator[Case]:
+        """Yield exactly ``count`` different cases (edge lists first), the same for equal arguments everywhere."""
+
+    def needs(self, case: Case) -> frozenset[str]:
+        """The capabilities that a target must have for this case (``op`` or ``op:feature``)."""
+
+    def judge(self, case: Case, observations: Mapping[str, Observation], blobs: Blobs) -> Iterable[Verdict]:
+        """Judge all observations of one case at once. Pure: no target, no clock, no randomness.
+
+        Speaks only of clauses that apply to this case. AGREE clauses compare the observations with each other. An
+        ``unsupported`` outcome gives an unsupported verdict under each clause that would have applied.
+        """
+
+    def features(self, case: Case) -> frozenset[str]:
+        """Tags that describe the case, e.g. ``max_tokens:beyond-context``; what can be a cause of a difference."""
+
+    def plainest(self, case: Case) -> dict[str, Json]:
+        """The plainest input of the same operation; minimising moves towards it."""
+
+    def rebuild(self, op: str, input: dict[str, Json], blobs: Blobs) -> Case | None:  # noqa: A002
+        """Make the case (arrays too) for an input that minimising proposes; None where it is not a sensible case."""
+
+    def script(self, case: Case, target: str) -> str:
+        """A ``curl`` line or a short script that shows the case on that target without Afere."""
+
+    def faults(self) -> tuple[Fault, ...]:
+        """Planted faults and honest variants."""
+
+    def expectations(self) -> Path | None:
+        """The file of known findings that ships with the suite."""
+
+
+@cache
+def all_suites() -> dict[str, Suite]:
+    """Every installed suite by name, from the entry points, in name order."""
+    found = {entry.name: entry.load() for entry in sorted(entry_points(group="afere.suites"), key=lambda e: e.name)}
+    return dict(sorted(found.items()))
