@@ -187,6 +187,23 @@ class Summary(msgspec.Struct, frozen=True, tag="summary"):
     exit: int
 
 
+class SelfCheck(msgspec.Struct, frozen=True, tag="selfcheck"):
+    """How well one suite catches planted faults, and how rarely it blames an honest variant."""
+
+    suite: str
+    afere: str
+    cases: int
+    seed: int
+    faults: int
+    killed: int
+    honest: int
+    false_alarms: int
+    matrix: dict[str, tuple[str, ...]]  # fault -> clauses that caught it
+    toothless: tuple[str, ...]  # clauses that caught nothing
+    escaped: tuple[str, ...]  # faults that a clause which should catch them did not ("fault: clause")
+    alarms: tuple[str, ...]  # "honest variant: clause: case"
+
+
 def canonical(value: Json) -> bytes:
     """Encode JSON canonically: sorted keys, no spaces, ASCII escapes (so that lone surrogates survive)."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=True).encode("ascii")
@@ -206,7 +223,7 @@ def to_line(record: msgspec.Struct) -> bytes:
     return canonical(msgspec.to_builtins(record)) + b"\n"
 
 
-Record = Case | Observation | Clause | Verdict | Finding | Header | Footer | Summary
+Record = Case | Observation | Clause | Verdict | Finding | Header | Footer | Summary | SelfCheck
 
 
 def from_line(line: bytes) -> Record:

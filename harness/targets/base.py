@@ -123,7 +123,10 @@ class InProcess:
     transport = "in-process"
 
     def __init__(
-        self, name: str, operations: Mapping[str, Operation], reports: dict[str, Json] | None = None,
+        self,
+        name: str,
+        operations: Mapping[str, Operation],
+        reports: dict[str, Json] | None = None,
         capabilities: tuple[str, ...] = (),
     ) -> None:
         self.name = name
