@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -58,7 +58,10 @@ class Cost(msgspec.Struct, frozen=True):
 
 
 class Observation(msgspec.Struct, frozen=True, tag="observation"):
-    """What one target did with one case. ``attempt`` counts from 0; a retry is data and never replaces a first result."""
+    """What one target did with one case.
+
+    ``attempt`` counts from 0; a retry is data and never replaces a first result.
+    """
 
     case: str
     target: str
@@ -138,6 +141,7 @@ class TargetInfo(msgspec.Struct, frozen=True):
     """A target as it took part in a run: what it is, what it says of itself, what limits were in force."""
 
     name: str
+    suite: str
     transport: str
     capabilities: tuple[str, ...]
     reports: dict[str, Json]
@@ -224,12 +228,13 @@ def to_line(record: msgspec.Struct) -> bytes:
 
 
 Record = Case | Observation | Clause | Verdict | Finding | Header | Footer | Summary | SelfCheck
+_R = TypeVar("_R", bound=msgspec.Struct)
 
 
-def from_line(line: bytes) -> Record:
+def from_line(line: bytes | str, kind: type[_R]) -> _R:
     """Read back one line of :func:`to_line`.
 
-    :raises msgspec.ValidationError: the line is JSON but not one of our records
+    :raises msgspec.ValidationError: the line is JSON but not a ``kind``
     :raises json.JSONDecodeError: the line is not JSON
     """
-    return msgspec.convert(json.loads(line), Record)  # type: ignore[arg-type]
+    return msgspec.convert(json.loads(line), kind)

@@ -151,7 +151,7 @@ class InProcess:
             result = operation(case.input, arrays)
         except (Refused, Unsupported) as error:
             return Answer(Outcome(error.afere_outcome), getattr(error, "payload", None), detail=str(error))
-        except Exception as error:  # noqa: BLE001 - whatever a target raises is an observation of it
+        except Exception as error:  # whatever a target raises is an observation of it
             return Answer(Outcome.FAILED, detail=f"{type(error).__name__}: {error}")
         payload, out = result if isinstance(result, tuple) else (result, {})
         return Answer(Outcome.ANSWERED, payload, out)
