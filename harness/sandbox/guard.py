@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import json
 import os
@@ -20,20 +21,20 @@ class Guard:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
-        self._groups: dict[int, str] = {}
+        self._marks: dict[str, int] = {}
         self._folders: set[str] = set()
 
-    def add_group(self, pid: int, mark: str) -> None:
-        """Register a process group by its leader, and the mark that its processes carry in their environment."""
+    def add_program(self, mark: str, pid: int = 0) -> None:
+        """Register a program by the mark that its processes carry, before it starts; again with its pid after that."""
         with self._lock:
-            self._groups[pid] = mark
-            self._tell({"add": "group", "pid": pid, "mark": mark})
+            self._marks[mark] = pid
+            self._tell({"add": "program", "mark": mark, "pid": pid})
 
-    def drop_group(self, pid: int) -> None:
-        """The group has ended."""
+    def drop_program(self, mark: str) -> None:
+        """Take a program off the register: it has ended, and all of its processes."""
         with self._lock:
-            self._groups.pop(pid, None)
-            self._tell({"drop": "group", "pid": pid})
+            self._marks.pop(mark, None)
+            self._tell({"drop": "program", "mark": mark})
 
     def add_folder(self, path: Path) -> None:
         """Register a temporary folder."""
@@ -42,7 +43,7 @@ class Guard:
             self._tell({"add": "folder", "path": str(path)})
 
     def drop_folder(self, path: Path) -> None:
-        """The folder was removed."""
+        """Take a folder off the register: it was removed."""
         with self._lock:
             self._folders.discard(str(path))
             self._tell({"drop": "folder", "path": str(path)})
@@ -53,13 +54,21 @@ class Guard:
         return None if self._process is None else self._process.pid
 
     def forget(self) -> None:
-        """After a fork, in the child: the guardian is the parent's, and this copy of its pipe must not keep it waiting."""
+        """Let go of the guardian, in the child of a fork: a copy of its pipe must not keep it waiting."""
         process, self._process = self._process, None
         if process is not None and process.stdin is not None:
             with contextlib.suppress(OSError):
                 os.close(process.stdin.fileno())
             process.returncode = 0  # not ours to wait for
-        self._groups, self._folders, self._lock = {}, set(), threading.Lock()
+        self._marks, self._folders, self._lock = {}, set(), threading.Lock()
+
+    def close(self) -> None:
+        """At the harness's regular end: let the guardian clean up what is still registered, and wait for it."""
+        with self._lock:
+            process, self._process = self._process, None
+            if process is not None:
+                with contextlib.suppress(OSError):
+                    process.communicate()
 
     def _tell(self, order: dict[str, object]) -> None:
         if self._process is not None:
@@ -70,8 +79,8 @@ class Guard:
             else:
                 return
         self._process = self._start()
-        for pid, mark in self._groups.items():
-            self._write(self._process.stdin, {"add": "group", "pid": pid, "mark": mark})
+        for mark, pid in self._marks.items():
+            self._write(self._process.stdin, {"add": "program", "mark": mark, "pid": pid})
         for path in self._folders:
             self._write(self._process.stdin, {"add": "folder", "path": path})
 
@@ -97,3 +106,4 @@ class Guard:
 
 GUARD: Final = Guard()
 os.register_at_fork(after_in_child=GUARD.forget)
+atexit.register(GUARD.close)

@@ -1,6 +1,7 @@
 """The guardian: one small process that ends what a dead harness left running.
 
-It reads one JSON object a line on stdin, from the harness that started it: ``{"add": "group", "pid": 7, "mark": "..."}``,
+It reads one JSON object a line on stdin, from the harness that started it:
+``{"add": "program", "mark": "...", "pid": 7}``,
 ``{"add": "folder", "path": "/tmp/x"}``, and the same with ``drop``. When the pipe closes (the harness ended, however),
 it kills the registered process groups, every process that carries a registered mark in its environment, and their
 descendants, removes the registered folders, and ends. Standard library only; nothing of the harness is imported.
@@ -21,13 +22,14 @@ from pathlib import Path
 MARK = "AFERE_SANDBOX"
 """Environment variable by which a process is known as started by a sandbox, even after it left its group."""
 
+LINUX = sys.platform == "linux"
 ROUNDS = 200  # a fork bomb may need several; each round kills all that were there when it began
 PAUSE_S = 0.02
 
 
 def processes() -> dict[int, tuple[int, str]]:
-    """pid -> (parent pid, mark or "") of every process that this user may look at."""
-    if sys.platform == "linux":
+    """Map the pid of every process that this user may look at to (parent pid, mark or "")."""
+    if LINUX:
         return dict(_linux())
     out = subprocess.run(["ps", "-axEww", "-o", "pid=,ppid=,command="], capture_output=True, text=True, check=False)
     found = {}
@@ -57,7 +59,7 @@ def _linux() -> list[tuple[int, tuple[int, str]]]:
 
 
 def victims(pids: set[int], marks: set[str]) -> set[int]:
-    """The registered processes that are there, those with a registered mark, and all descendants of both."""
+    """Find the registered processes that are there, those with a registered mark, and all descendants of both."""
     table = processes()
     chosen = {pid for pid, (_, mark) in table.items() if mark in marks or pid in pids}
     grown = True
@@ -87,23 +89,23 @@ def main() -> None:
     """Keep the register until the harness is gone, then clean up."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # they are meant for the harness; its end is what we wait for
-    groups: dict[int, str] = {}
+    programs: dict[str, int] = {}
     folders: set[str] = set()
     for line in sys.stdin.buffer:
         try:
             order = json.loads(line)
         except ValueError:
             continue  # the harness died in the middle of a line
-        if order.get("add") == "group":
-            groups[order["pid"]] = order["mark"]
-        elif order.get("drop") == "group":
-            groups.pop(order["pid"], None)
+        if order.get("add") == "program":
+            programs[order["mark"]] = order["pid"]  # 0 until it has been started
+        elif order.get("drop") == "program":
+            programs.pop(order["mark"], None)
         elif order.get("add") == "folder":
             folders.add(order["path"])
         elif order.get("drop") == "folder":
             folders.discard(order["path"])
-    if groups:
-        end(set(groups), set(groups.values()))
+    if programs:
+        end({pid for pid in programs.values() if pid}, set(programs))
     for folder in folders:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -31,7 +31,7 @@ def main(argv: list[str]) -> None:
     # Python ignores SIGPIPE, and an ignored signal survives exec; the program must start with the default.
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     try:
-        os.execvp(program[0], program)
+        os.execvp(program[0], program)  # noqa: S606 - no shell is what we want
     except OSError as error:
         sys.stderr.write(f"cannot start {program[0]}: {error.strerror}\n")
         sys.stderr.flush()
