@@ -1,4 +1,4 @@
-"""Arrays as content-addressed files: raw C-order little-endian elements, named by the hash of dtype, shape and bytes."""
+"""Arrays as content-addressed files: raw C-order little-endian elements, named by a hash of dtype, shape and bytes."""
 
 from __future__ import annotations
 

@@ -93,7 +93,9 @@ class Appender:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
 
@@ -148,7 +150,7 @@ class RunFolder:
             raise RunError(f"{path / 'header.json'} is not JSON ({error}); the run cannot be read") from error
         found = raw.get("format") if isinstance(raw, dict) else None
         if isinstance(found, int) and found > FORMAT:
-            raise RunError(f"{path} was written by a newer Afere (format {found}; this one reads up to {FORMAT}): upgrade")
+            raise RunError(f"{path} is of a newer Afere (format {found}; this one reads up to {FORMAT}): upgrade Afere")
         folder.header()
         return folder
 

@@ -71,6 +71,7 @@ class Observation(msgspec.Struct, frozen=True, tag="observation"):
     detail: str = ""
     cost: Cost = Cost()
     attempt: int = 0
+    fault: str = ""  # the harness's own fault, if it could not do its part; then every verdict on it is ``error``
 
 
 class Clause(msgspec.Struct, frozen=True, tag="clause"):
@@ -146,7 +147,8 @@ class TargetInfo(msgspec.Struct, frozen=True):
     capabilities: tuple[str, ...]
     reports: dict[str, Json]
     limits: dict[str, str]
-    unavailable: str = ""  # why it could not be asked at all; then every observation of it is ``unsupported``
+    unsupported: str = ""  # why this machine cannot run it; every observation of it is ``unsupported``
+    unavailable: str = ""  # why it should have been there and was not; the run is incomplete
 
 
 class Header(msgspec.Struct, frozen=True, tag="header"):
