@@ -112,7 +112,11 @@ class Suite(Protocol):
         """
 
     def features(self, case: Case) -> frozenset[str]:
-        """Tags that describe the case, e.g. ``max_tokens:beyond-context``; what can be a cause of a difference."""
+        """Tags that describe the case, e.g. ``max_tokens:beyond-context``; what can be a cause of a difference.
+
+        They depend on ``case.input`` alone, must not raise on any input that minimising makes of a valid one, and
+        leave out what is accidental (sizes within one class, the text of a string).
+        """
 
     def plainest(self, case: Case) -> dict[str, Json]:
         """The plainest input of the same operation; minimising moves towards it."""
