@@ -118,7 +118,7 @@ def witnesses(known: Sequence[Known], suites: Sequence[Suite], targets: Sequence
 
 
 def reason_for(finding: Finding, known: Sequence[Known]) -> str:
-    """The reasons under which a finding is known of all targets that show it; empty where one of them is not covered."""
+    """The reasons under which a finding is known of all its targets; empty where one of them is not covered."""
     entries = [k for k in known if k.signature == finding.signature]
     if not all(any(k.covers(target) for k in entries) for target in finding.targets):
         return ""

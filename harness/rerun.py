@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from harness.findings import Example, Key, Reduced
 from harness.judge import judge_case
-from harness.minimise import Budget, minimise, size
+from harness.minimise import Budget, culprit, minimise, size
 from harness.outcome import Status
 from harness.record import Opened, ask
 from harness.records import Case, Verdict
@@ -65,7 +65,8 @@ class Reducer:
         for (
             case
         ) in place:  # what another target ended with often shows it here too, and then there is nothing to search
-            if size(suite, case) <= example.size and shows(case):
+            fits = culprit(suite, case) <= culprit(suite, example.case) and size(suite, case) <= example.size
+            if fits and shows(case):
                 return Reduced(Example(case, shown[case.id], size(suite, case)), minimised=True)
         if not shows(example.case):
             return Reduced(example, minimised=False, note="it did not show again when the case was asked once more")

@@ -15,6 +15,7 @@ from typing import Protocol
 
 import msgspec
 
+from harness.provision.recipes import Recipe
 from harness.records import Case, Clause, Json, Observation, Verdict
 from harness.targets.base import Blobs, Target
 
@@ -55,17 +56,29 @@ class Session(msgspec.Struct, frozen=True):
         return self.run_dir / "logs"
 
 
+class Needed(msgspec.Struct, frozen=True):
+    """What has to be provisioned before a target can start: an environment's name and a recipe for it.
+
+    ``recipe`` is a record of :mod:`harness.provision`. Two targets with one name share one environment.
+    """
+
+    name: str
+    recipe: Recipe
+
+
 class TargetKind(msgspec.Struct, frozen=True):
     """One row of the table of targets that a suite can ask.
 
-    ``build`` makes a target; it must be cheap and start nothing (``open`` does). ``recipe`` returns a record of
-    :mod:`harness.provision` for a name that has to be provisioned first, None for an embedded one.
+    ``build`` makes a target; it must be cheap and start nothing (``open`` does). ``needs`` says what has to be
+    provisioned first, None for an embedded target. ``impossible`` says why this machine cannot run it, from processor
+    flags or tools, before anything is downloaded or tried; empty where it can.
     """
 
     name: str
     summary: str
     build: Callable[[TargetName, Session], Target]
-    recipe: Callable[[TargetName], msgspec.Struct | None] = lambda _name: None
+    needs: Callable[[TargetName], Needed | None] = lambda _name: None
+    impossible: Callable[[TargetName], str] = lambda _name: ""
     versions: tuple[str, ...] = ()  # known to work; the last one is the default. Empty: unversioned (embedded, url)
     variants: tuple[str, ...] = ()  # the first one is the default
     embedded: bool = False
