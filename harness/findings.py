@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 import msgspec
 
@@ -99,12 +100,24 @@ class Collector:
                 del kept[max(kept, key=lambda c: kept[c].size)]
 
 
-def causes(
-    collector: Collector, suites: Mapping[str, Suite], known: Sequence[Known], reduce: Reduce | None
-) -> list[Cause]:
-    """Split the failures into causes, the smallest cases first; ``reduce`` None means: take the cases as recorded.
+class Note(msgspec.Struct, frozen=True):
+    """What is to be said of a case that a minimisation ended with. Kept with the run, for judging again."""
 
-    Known causes are taken from their witnesses and never minimised.
+    minimised: bool
+    note: str = ""
+
+
+def causes(
+    collector: Collector,
+    suites: Mapping[str, Suite],
+    known: Sequence[Known],
+    reduce: Reduce | None = None,
+    notes: Mapping[str, Note] = MappingProxyType({}),
+) -> list[Cause]:
+    """Split the failures into causes, the smallest cases first; without ``reduce`` the cases are taken as recorded.
+
+    Known causes are taken from their witnesses and never minimised. ``notes`` are those of an earlier minimisation, by
+    case id.
     """
     found: list[Cause] = []
     for key in sorted(collector.examples, key=lambda k: (k.suite, k.shape, k.target)):
@@ -121,7 +134,7 @@ def causes(
             for _ in range(3):
                 if _explained(why, mine):
                     break
-                mine.append(_cause(key, example, why, suites[key.suite], mine, reduce))
+                mine.append(_cause(key, example, why, suites[key.suite], mine, reduce, notes))
         found += mine
     return found
 
@@ -135,10 +148,17 @@ def _explained(why: Culprit, by: Iterable[Cause]) -> bool:
 
 
 def _cause(
-    key: Key, example: Example, why: Culprit, suite: Suite, others: Sequence[Cause], reduce: Reduce | None
+    key: Key,
+    example: Example,
+    why: Culprit,
+    suite: Suite,
+    others: Sequence[Cause],
+    reduce: Reduce | None,
+    notes: Mapping[str, Note],
 ) -> Cause:
     if reduce is None:
-        return Cause(key, why, example, minimised=False)
+        said = notes.get(example.case.id, Note(minimised=False))
+        return Cause(key, why, example, said.minimised, said.note)
     reduced = reduce(key, example, lambda case: _explained(culprit(suite, case), others))
     return Cause(key, culprit(suite, reduced.example.case), reduced.example, reduced.minimised, reduced.note)
 
@@ -159,9 +179,8 @@ def findings(
     found: Sequence[Cause],
     suites: Mapping[str, Suite],
     known: Sequence[Known],
-    minimised: frozenset[str] = frozenset(),
 ) -> list[Finding]:
-    """One finding per signature; ``minimised`` are the ids of cases that a minimisation ended with."""
+    """One finding per signature, the new ones first."""
     groups: dict[str, list[Cause]] = defaultdict(list)
     for cause in found:
         groups[cause.signature].append(cause)
@@ -188,7 +207,7 @@ def findings(
             expected=verdict.expected,
             got=verdict.got,
             note="; ".join(dict.fromkeys(n for n in (verdict.note, best.note) if n)),
-            minimised=best.minimised or case.id in minimised,
+            minimised=best.minimised,
             script=suite.script(case, best.key.target),
             replay=f"afere replay {folder.finding_path(name)}",
         )

@@ -241,13 +241,20 @@ def _validate(header: Header, folder: RunFolder, tally: Tally) -> None:
         tally.problem(f"{tally.verdicts[Status.UNKNOWN.value]} observation(s) were judged under no clause")
 
 
-def matrix(tally: Tally, clauses: Sequence[str], targets: Sequence[TargetInfo]) -> dict[str, dict[str, str]]:
-    """Clause by target: the worst status of all verdicts there, ``unknown`` where there was none."""
-    table: dict[str, dict[str, str]] = {clause: {} for clause in clauses}
-    extra = sorted({clause for clause, _ in tally.counts} - set(clauses))
-    for clause in [*clauses, *extra]:
-        row = table.setdefault(clause, {})
-        for info in targets:
-            counts = tally.counts.get((clause, info.name), Counter())
-            row[info.name] = worst(Status(s) for s, n in counts.items() if n).value
+def matrix(tally: Tally, clauses: Mapping[str, str], targets: Sequence[TargetInfo]) -> dict[str, dict[str, str]]:
+    """Clause by target: the worst status of all verdicts there, ``unknown`` where there was none.
+
+    ``clauses`` maps a clause to its suite; a row has the targets of that suite.
+    """
+    table: dict[str, dict[str, str]] = {
+        clause: {t.name: _cell(tally, clause, t.name) for t in targets if t.suite == suite}
+        for clause, suite in clauses.items()
+    }
+    for clause, target in sorted(tally.counts):
+        table.setdefault(clause, {})[target] = _cell(tally, clause, target)
     return table
+
+
+def _cell(tally: Tally, clause: str, target: str) -> str:
+    counts = tally.counts.get((clause, target), Counter())
+    return worst(Status(status) for status, count in counts.items() if count).value

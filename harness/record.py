@@ -6,10 +6,11 @@ import contextlib
 import json
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 
 import msgspec
 
@@ -18,7 +19,7 @@ from harness.outcome import Outcome
 from harness.plan import Ask
 from harness.records import Case, Footer, Observation, TargetInfo
 from harness.suite import Session, Suite
-from harness.targets.base import Answer, Blobs, Hello, Target, TargetUnavailable, Unsupported
+from harness.targets.base import Answer, Blobs, Hello, InProcess, Target, TargetUnavailable, Unsupported
 
 Notify = Callable[[str, int, int], None]
 """Called with (target, observations done, observations planned)."""
@@ -39,17 +40,26 @@ class Opened(msgspec.Struct, frozen=True):
 
 
 @contextlib.contextmanager
-def opened(asks: Sequence[Ask], session: Session) -> Iterator[list[Opened]]:
+def opened(
+    asks: Sequence[Ask], session: Session, missing: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[list[Opened]]:
     """Open the targets, and close every one of them however the block ends.
 
-    A target that cannot be opened stays in the list with the reason.
+    A target that cannot be opened stays in the list with the reason. ``missing`` says of targets, by name, why they
+    are known not to be available; they are not tried.
     """
     with contextlib.ExitStack() as stack:
         found = []
         for ask in asks:
+            name, impossible = str(ask.name), ask.kind.impossible(ask.name)
+            if impossible or name in missing:
+                none = InProcess(name, {})
+                info = TargetInfo(name, ask.suite.name, none.transport, (), {}, {}, impossible, missing.get(name, ""))
+                found.append(Opened(ask.suite, name, none, info))
+                continue
             target = ask.kind.build(ask.name, session)
             stack.callback(target.close)
-            found.append(open_one(ask.suite, str(ask.name), target))
+            found.append(open_one(ask.suite, name, target))
         yield found
 
 
