@@ -1,0 +1,105 @@
+"""The summary on the terminal. Its last lines say what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from harness.outcome import Exit, Status
+from harness.report.markdown import SYMBOL
+from harness.report.model import EXIT_WORDS, LEVELS, RunReport, plural, rate
+from harness.report.text import brief, one_line
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_COLOUR: Final[dict[str, str]] = {
+    Status.PASS: "green",
+    Status.FAIL: "red",
+    Status.ERROR: "yellow",
+    Status.UNKNOWN: "yellow",
+    Status.BLOCKED: "yellow",
+}
+_MOOD: Final[dict[int, str]] = {Exit.OK: "bold green", Exit.UNEXPECTED: "bold red"}
+_SHOWN: Final = 10
+
+
+def show(report: RunReport, paths: Mapping[str, Path], console: Console | None = None, *, quiet: bool = False) -> None:
+    """Print the summary of a run to ``console`` (standard output by default; no colour when that is piped).
+
+    ``paths`` is what :func:`harness.report.write` returned. ``quiet`` leaves the headline and what to do next.
+    """
+    from rich.console import Console
+    from rich.text import Text
+
+    out = console or Console(highlight=False, soft_wrap=True)
+
+    def say(text: str, style: str = "") -> None:
+        # Text, never markup: a payload may hold square brackets.
+        out.print(Text(text, style=style), soft_wrap=True)
+
+    if not quiet:
+        _standings(report, out)
+        for finding in report.new[:_SHOWN]:
+            say("")
+            say(f"NEW  {one_line(finding.title)}", "bold red")
+            say(
+                f"     on {', '.join(map(one_line, finding.targets[:6]))}; {', '.join(map(one_line, finding.clauses[:6]))}"
+            )
+            say(f"     expected {brief(finding.expected, 160)}")
+            say(f"     got      {brief(finding.got, 160)}")
+        if len(report.new) > _SHOWN:
+            say(f"     and {len(report.new) - _SHOWN} more in the report")
+        if report.new:
+            say("")
+        for finding in report.known[:_SHOWN]:
+            say(f"known  {one_line(finding.title)}  ({one_line(finding.known, 100)})", "dim")
+        if len(report.known) > _SHOWN:
+            say(f"       and {len(report.known) - _SHOWN} more known", "dim")
+        for target in report.targets:
+            if report.absent(target):
+                say(f"not asked  {one_line(target)}: {one_line(report.absent(target))}", "yellow")
+        if report.selfcheck:
+            kills = rate(sum(c.killed for c in report.selfcheck), sum(c.faults for c in report.selfcheck))
+            alarms = rate(sum(c.false_alarms for c in report.selfcheck), sum(c.honest for c in report.selfcheck))
+            say(f"self-check  kill rate {kills}, false alarms {alarms}", "dim")
+        else:
+            say("self-check  not measured (afere selfcheck)", "dim")
+        for problem in report.problems[1:]:
+            say(f"problem  {one_line(problem)}", "yellow")
+        for signature in report.summary.stale:
+            say(f"stale expectation  {one_line(signature)}", "yellow")
+        say("")
+    say(f"{one_line(report.headline(), 500)}", _MOOD.get(report.exit, "bold yellow"))
+    say(f"{plural(report.summary.cases, 'case')}, {plural(report.summary.observations, 'observation')}; "
+        f"exit status {int(report.exit)}: {EXIT_WORDS[report.exit]}")  # fmt: skip
+    path = paths.get("html") or next(iter(paths.values()), None)
+    if path is not None:
+        say(f"Report: {path}")
+    if report.new:
+        say(f"Replay the first new finding: {one_line(report.new[0].replay, 2_000)}")
+
+
+def _standings(report: RunReport, out: Console) -> None:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    standings = report.standings()
+    levels = [level for level in LEVELS if any(level in s.levels for s in standings)] or ["MUST"]
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in ("target", *levels, "in words"):
+        table.add_column(name, overflow="fold")
+    for standing in standings:
+        row = [Text(one_line(standing.target))]
+        for level in levels:
+            parts = [(s, n) for s in Status if (n := standing.count(level, s))]
+            cell = Text("-" if not parts else "")
+            for index, (status, count) in enumerate(parts):
+                cell.append(
+                    f"{'  ' if index else ''}{SYMBOL[status]} {count} {status}", style=_COLOUR.get(status, "dim")
+                )
+            row.append(cell)
+        table.add_row(*row, Text(one_line(standing.sentence)))
+    out.print(table)

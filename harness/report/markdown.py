@@ -1,0 +1,166 @@
+"""Markdown for a pull request: the verdict first, then what is new, then the rest, within what a comment may hold."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import BinaryIO, Final
+
+from harness.outcome import Status
+from harness.records import Finding
+from harness.report.model import EXIT_WORDS, LEVELS, RunReport, plural, rate
+from harness.report.text import flatten, one_line, pretty, visible
+
+BUDGET: Final = 65_000
+"""Characters in all. GitHub refuses a comment of more than 65,536."""
+
+SYMBOL: Final[dict[Status | None, str]] = {
+    Status.PASS: "✓",
+    Status.FAIL: "✗",
+    Status.ERROR: "!",
+    Status.UNSUPPORTED: "∅",
+    Status.BLOCKED: "‖",
+    Status.SKIPPED: "»",
+    Status.UNKNOWN: "?",
+    None: "·",
+}
+
+_PAYLOAD: Final = 1_500
+_SCRIPT: Final = 4_000
+_RESERVE: Final = 600  # characters kept free for the note that says what was left out
+
+
+def write(report: RunReport, out: BinaryIO) -> None:
+    """Write the report as GitHub-flavoured Markdown (UTF-8), at most :data:`BUDGET` characters."""
+    out.write(render(report).encode())
+
+
+def render(report: RunReport, budget: int = BUDGET) -> str:
+    """The whole text. Blocks that do not fit are left out, in reverse order of interest, and counted in a note."""
+    text, left_out = "", 0
+    for block in _blocks(report):
+        if len(text) + len(block) > budget - _RESERVE:
+            left_out += 1
+            continue
+        text += block
+    if left_out:
+        text += f"\n> **Cut to {budget:,} characters:** {plural(left_out, 'block')} left out. `report.html` and `report.ndjson` are complete.\n"
+    return text
+
+
+def _blocks(report: RunReport) -> Iterator[str]:
+    mark = {0: "✅", 1: "❌"}.get(report.exit, "⚠️")
+    yield f"## {mark} {inline(report.headline())}\n\n"
+    ratio = f"{plural(report.summary.cases, 'case')}, {plural(report.summary.observations, 'observation')}"
+    yield f"Run `{_code(report.header.run)}`, {ratio}. Exit status {int(report.exit)}: {EXIT_WORDS[report.exit]}.\n\n"
+    if report.problems:
+        yield "**Why the run is invalid**\n\n" + "".join(f"- {inline(p)}\n" for p in report.problems[:50]) + "\n"
+    if report.summary.stale:
+        rows = "".join(f"- `{_code(s)}`\n" for s in report.summary.stale[:50])
+        yield f"**Expectations whose witness no longer shows the finding**\n\n{rows}\n"
+    yield _standings(report)
+    if report.new:
+        yield f"### New ({len(report.new)})\n\n"
+        for finding in report.new:
+            yield _finding(finding)
+    if report.known:
+        yield f"### Known ({len(report.known)})\n\n"
+        for finding in report.known:
+            yield (
+                f"- {inline(finding.title)}. On {_names(finding.targets)}. Reason: {inline(finding.known)}. "
+                f"`{_code(finding.replay)}`\n"
+            )
+        yield "\n"
+    yield _selfcheck(report)
+    yield from _matrix(report)
+    yield from _environment(report)
+
+
+def _standings(report: RunReport) -> str:
+    rows = ["| target | MUST | SHOULD | MAY | AGREE | in words |", "|---|---|---|---|---|---|"]
+    for standing in report.standings():
+        levels = [", ".join(f"{n} {s}" for s in Status if (n := standing.count(level, s))) or "-" for level in LEVELS]
+        rows.append(f"| `{_code(standing.target)}` | {' | '.join(levels)} | {inline(standing.sentence)} |")
+    return "### Who conforms\n\n" + "\n".join(rows) + "\n\n"
+
+
+def _finding(finding: Finding) -> str:
+    where = " → ".join(inline(p) for p in (finding.stage, finding.field, finding.change) if p) or "not recorded"
+    parts = [
+        f"#### {inline(finding.title)}\n",
+        f"On {_names(finding.targets)}; clauses {_names(finding.clauses)}; {plural(finding.cases, 'case')} show it. "
+        f"First difference: {where}.\n",
+        fence(f"expected: {pretty(finding.expected, _PAYLOAD)}\ngot:      {pretty(finding.got, _PAYLOAD)}"),
+        f"Replay: `{_code(finding.replay)}`\n",
+        f"<details><summary>Smallest case and script</summary>\n\n{fence(pretty(finding.witness.input, _PAYLOAD), 'json')}"
+        f"\n{fence(visible(finding.script[:_SCRIPT]), 'sh')}\n</details>\n",
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _selfcheck(report: RunReport) -> str:
+    if not report.selfcheck:
+        return "Self-check: not measured for this version. Measure it with `afere selfcheck`.\n\n"
+    rows = [
+        f"- {inline(check.suite)}: kill rate {rate(check.killed, check.faults)}, "
+        f"false alarms {rate(check.false_alarms, check.honest)}"
+        + (f", **toothless clauses: {_names(check.toothless)}**" if check.toothless else "")
+        for check in report.selfcheck
+    ]
+    return "### Self-check of the judge\n\n" + "\n".join(rows) + "\n\n"
+
+
+def _matrix(report: RunReport) -> Iterator[str]:
+    cells = report.cells()
+    targets = [t for t in report.targets if any(target == t for _, target in cells)]
+    if not targets:
+        return
+    rows = [
+        f"| clause | level | {' | '.join(f'`{_code(t)}`' for t in targets)} |",
+        "|---|---|" + "---|" * len(targets),
+    ]
+    for clause in report.all_clauses():
+        row = [cells.get((clause.id, target)) for target in targets]
+        if any(row):
+            shown = [
+                " "
+                if cell is None
+                else f"{SYMBOL[cell.status]} {cell.status or 'not judged'}{' (known)' if cell.known else ''}"
+                for cell in row
+            ]
+            rows.append(f"| {inline(clause.id)} | {inline(clause.level)} | {' | '.join(shown)} |")
+    yield "<details><summary>Clause by target</summary>\n\n" + "\n".join(rows) + "\n\n</details>\n\n"
+
+
+def _environment(report: RunReport) -> Iterator[str]:
+    rows = flatten({"afere": report.header.afere, "started": report.header.started, **report.header.environment})
+    for target in report.header.targets:
+        rows.extend(
+            (f"{target.name}: {key}", value) for key, value in flatten({**target.reports, "limits": target.limits})
+        )
+    table = "\n".join(f"| {inline(k)} | {inline(v)} |" for k, v in rows[:200])
+    yield f"<details><summary>Environment and limits</summary>\n\n| what | value |\n|---|---|\n{table}\n\n</details>\n"
+
+
+def inline(text: str) -> str:
+    """Text that is safe in a table cell, a heading or a list: one line, no markup, no mention, no link."""
+    flat = one_line(text, 400).replace("&", "&amp;").replace("<", "&lt;")
+    escaped = re.sub(r"([\\`*_\[\]#|~>]|^[-+])", r"\\\1", flat)
+    # A zero-width joiner is the only thing that stops GitHub from notifying people whose name stands in a payload.
+    return re.sub(r"(?<!\w)@(?=\w)", "@\u200d", escaped)
+
+
+def fence(text: str, language: str = "") -> str:
+    """A fenced block whose fence is longer than any run of backticks inside it."""
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    bar = "`" * max(3, longest + 1)
+    return f"{bar}{language}\n{text}\n{bar}\n"
+
+
+def _code(text: str) -> str:
+    return one_line(text, 300).replace("`", "'").replace("|", "\\|")
+
+
+def _names(names: tuple[str, ...]) -> str:
+    shown = ", ".join(f"`{_code(n)}`" for n in names[:12])
+    return shown + (f" and {len(names) - 12} more" if len(names) > 12 else "")

@@ -1,0 +1,1 @@
+"""The harness judges itself: its algebra, its journal, its reports, its promises."""
