@@ -115,7 +115,10 @@ def build(recipe: Sysroot, shop: Workshop) -> Built:
 
 
 def _processor(root: Path, a: Architecture) -> None:
-    """Write files that the emulator shows in place of the host's: torch reads them, and crashes on a foreign processor's."""
+    """Write files that the emulator shows in place of the host's, which belong to another kind of processor.
+
+    torch reads them, and crashes on the host's own.
+    """
     entries = []
     for number in range(os.cpu_count() or 1):
         entries.append(f"processor\t: {number}\n{a.cpuinfo}\n")
