@@ -23,7 +23,7 @@ from harness.outcome import Exit, Status
 from harness.plan import Ask, PlanError, plan, select_suites, select_targets
 from harness.provision import ProvisionError, provision
 from harness.record import Opened, finish, opened, record
-from harness.records import FORMAT, Clause, Finding, Header, SelfCheck, Summary, canonical, from_line
+from harness.records import FORMAT, Finding, Header, SelfCheck, Summary, canonical, from_line
 from harness.report.model import RunReport
 from harness.rerun import Reducer
 from harness.suite import Session, Suite, all_suites
@@ -62,17 +62,21 @@ class Interrupted(Exception):  # noqa: N818 - not an error
 
 
 class Judged(msgspec.Struct, frozen=True):
-    """A run: its folder; once judged, what was counted, the findings and the report files."""
+    """A run: its folder; once judged, the report and its files."""
 
     folder: Path
-    summary: Summary | None
-    findings: tuple[Finding, ...]
+    report: RunReport | None
     reports: dict[str, Path]
+
+    @property
+    def summary(self) -> Summary | None:
+        """What judging counted."""
+        return None if self.report is None else self.report.summary
 
     @property
     def exit(self) -> Exit:
         """The exit status."""
-        return Exit.OK if self.summary is None else Exit(self.summary.exit)
+        return Exit.OK if self.report is None else self.report.exit
 
 
 def run(options: Options, events: Events = Events()) -> Judged:  # noqa: B008 - frozen
@@ -130,7 +134,7 @@ def record_run(path: Path, events: Events = Events(), *, judged: bool) -> Judged
             raise Interrupted(folder.path)
         finish(folder, targets)
         if not judged:
-            return Judged(folder.path, None, (), {})
+            return Judged(folder.path, None, {})
         reduce: Reduce | None = None
         if options.minimise:
             budget = Budget(options.minimise_evaluations, options.minimise_seconds)
@@ -217,8 +221,9 @@ def _judge(
     summary = _summary(header, tally, clauses, listed, old)
     folder.write_summary(summary)
     events.stage("reporting")
-    paths = report.write(view(folder, tally), folder.path, options.format)
-    return Judged(folder.path, summary, tuple(listed), paths)
+    model = view(folder, tally.ratios)
+    write_atomic(folder.path / "ratios.json", canonical(msgspec.to_builtins(model.ratios)) + b"\n")
+    return Judged(folder.path, model, report.write(model, folder.path, options.format))
 
 
 def _keep_minimised(folder: RunFolder, found: Sequence[Cause], targets: Sequence[Opened], options: Options) -> None:
@@ -273,11 +278,15 @@ def _summary(
     )
 
 
-def view(folder: RunFolder, tally: Tally) -> RunReport:
+def view(folder: RunFolder, sampled: Mapping[tuple[str, str], Sequence[float]]) -> RunReport:
     """The typed model that every report format is made from."""
     ratios: dict[str, dict[str, tuple[float, ...]]] = {}
-    for (clause, target), values in sorted(tally.ratios.items()):
+    for (clause, target), values in sorted(sampled.items()):
         ratios.setdefault(target, {})[clause] = tuple(values)
+    return _model(folder, ratios)
+
+
+def _model(folder: RunFolder, ratios: dict[str, dict[str, tuple[float, ...]]]) -> RunReport:
     return RunReport(
         header=folder.header(),
         footer=folder.footer(),
@@ -288,6 +297,19 @@ def view(folder: RunFolder, tally: Tally) -> RunReport:
         ratios=ratios,
         verdicts=lambda: (v for v in verdicts(folder.path) if v.status is not Status.PASS),
     )
+
+
+def write_reports(path: Path, formats: Sequence[str]) -> dict[str, Path]:
+    """Write the reports of a judged run.
+
+    :raises RunError: it is no run, or it was not judged yet
+    """
+    folder = RunFolder.load(path)
+    kept = folder.path / "ratios.json"
+    ratios = (
+        msgspec.json.decode(kept.read_bytes(), type=dict[str, dict[str, tuple[float, ...]]]) if kept.exists() else {}
+    )
+    return report.write(_model(folder, ratios), folder.path, formats)
 
 
 def scores() -> tuple[SelfCheck, ...]:

@@ -1,1 +1,1 @@
-"""The harness judges itself: its algebra, its journal, its reports, its promises."""
+"""The harness judges itself: a toy suite, and tests that hold every stage to its promises."""

@@ -1,0 +1,1 @@
+"""Groups of commands too large for the main module."""

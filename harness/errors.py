@@ -1,0 +1,32 @@
+"""One sentence for every error that a user can cause or mend, with the exit status that goes with it."""
+
+from __future__ import annotations
+
+from harness.config import ConfigError
+from harness.expectations import ExpectationError
+from harness.journal import RunError
+from harness.outcome import Exit
+from harness.plan import PlanError
+from harness.provision import ProvisionError
+from harness.replay import ReplayError
+from harness.run import Interrupted
+from harness.selfcheck import SelfCheckError
+
+USAGE = (ConfigError, ExpectationError, RunError, PlanError, ProvisionError, ReplayError)
+
+
+def explain(error: Exception) -> tuple[str, Exit] | None:
+    """The sentence and the exit status; None for an error that is a defect of ours and deserves its traceback."""
+    if isinstance(error, Interrupted):
+        return f"interrupted; nothing is lost. Go on with: afere run --resume {error.args[0]}", Exit.INVALID
+    if isinstance(error, SelfCheckError):
+        return str(error), Exit.INVALID
+    if isinstance(error, USAGE):
+        return str(error), Exit.USAGE
+    if isinstance(error, OSError) and error.filename:
+        return f"{error.filename}: {error.strerror}", Exit.USAGE
+    # Typer's own errors for wrong options. Their class moved between modules, so they are known by what they can do.
+    format_message = getattr(error, "format_message", None)
+    if callable(format_message):
+        return f"{format_message()} (see: afere --help)", Exit.USAGE
+    return None

@@ -1,0 +1,1 @@
+"""What we probe. One folder per subject; each joins the harness and the reference."""
