@@ -299,8 +299,8 @@ def _model(folder: RunFolder, ratios: dict[str, dict[str, tuple[float, ...]]]) -
     )
 
 
-def write_reports(path: Path, formats: Sequence[str]) -> dict[str, Path]:
-    """Write the reports of a judged run.
+def load_report(path: Path) -> RunReport:
+    """The typed model of a judged run.
 
     :raises RunError: it is no run, or it was not judged yet
     """
@@ -309,7 +309,15 @@ def write_reports(path: Path, formats: Sequence[str]) -> dict[str, Path]:
     ratios = (
         msgspec.json.decode(kept.read_bytes(), type=dict[str, dict[str, tuple[float, ...]]]) if kept.exists() else {}
     )
-    return report.write(_model(folder, ratios), folder.path, formats)
+    return _model(folder, ratios)
+
+
+def write_reports(path: Path, formats: Sequence[str]) -> dict[str, Path]:
+    """Write the reports of a judged run.
+
+    :raises RunError: it is no run, or it was not judged yet
+    """
+    return report.write(load_report(path), path, formats)
 
 
 def scores() -> tuple[SelfCheck, ...]:
