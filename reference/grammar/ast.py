@@ -87,9 +87,8 @@ class Ref(msgspec.Struct, frozen=True, tag=True):
 
 
 class Raw(msgspec.Struct, frozen=True, tag=True):
-    """Pattern text outside the tree: invalid, or valid in some dialects only. ``name`` is how reports call it."""
+    """Pattern text outside the tree, by its name in :mod:`reference.grammar.dialect`."""
 
-    text: str
     name: str
 
 

@@ -45,7 +45,7 @@ def membership(node: Node, text: str) -> Membership:
     try:
         ours = matches(node, text, PYTHON)
     except NotRelationalError:
-        return Membership.UNKNOWN
+        return _by_re(node, text)
     if tame(node) and len(text) <= MAX_RE_TEXT:
         theirs = _compiled(to_text(node)).fullmatch(text) is not None
         if theirs is not ours:
@@ -55,7 +55,17 @@ def membership(node: Node, text: str) -> Membership:
     return Membership.IN if ours else Membership.OUT
 
 
-def tame(node: Node) -> bool:
+def _by_re(node: Node, text: str) -> Membership:
+    """The answer for a tree with back-references, which only ``re`` follows."""
+    if not tame(node, references=True) or len(text) > MAX_RE_TEXT:
+        return Membership.UNKNOWN
+    try:
+        return Membership.IN if _compiled(to_text(node)).fullmatch(text) else Membership.OUT
+    except re.error:  # a reference to no group
+        return Membership.UNKNOWN
+
+
+def tame(node: Node, *, references: bool = False) -> bool:
     """Say whether ``re`` decides short strings of this tree in bounded time.
 
     Every loop repeats one character or a sequence of single characters, so it can end at one place per start; then the
@@ -69,7 +79,9 @@ def tame(node: Node) -> bool:
             loops += current.low != current.high
         elif isinstance(current, Alt):
             alternations += 1
-        elif isinstance(current, Ref | Raw) or (isinstance(current, Look) and current.behind):
+        elif isinstance(current, Raw) or (isinstance(current, Ref) and not references):
+            return False
+        elif isinstance(current, Look) and current.behind:
             return False  # ``re`` asks for a fixed width behind
         elif isinstance(current, Group) and current.depth > 50:
             return False

@@ -12,9 +12,9 @@ instruction                        effect
 ``["dot"]``, ``["short", letter]`` push ``.``, a shorthand class
 ``["anchor", kind]``               push ``^`` or ``$``
 ``["ref", number]``                push a back-reference
-``["raw", text, name]``            push text outside the tree
+``["raw", name]``                  push text outside the tree, by name
 ``["cat", k]``, ``["alt", k]``     pop up to k operands, push their sequence, choice
-``["rep", low, high, lazy]``       pop one, push its repetition (high null: unbounded)
+``["rep", low, more, lazy]``       pop one, push ``low`` to ``low + more`` copies (more null: unbounded)
 ``["group", depth, capture]``      pop one, push it in parentheses
 ``["look", behind, negated]``      pop one, push a lookaround
 =================================  ===================================================
@@ -25,6 +25,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from reference.grammar import dialect
 from reference.grammar.ast import (
     EMPTY,
     MAX_CODE,
@@ -65,14 +66,14 @@ def to_program(node: Node) -> list[Instruction]:
             return [["anchor", kind]]
         case Ref(number):
             return [["ref", number]]
-        case Raw(text, name):
-            return [["raw", text, name]]
+        case Raw(name):
+            return [["raw", name]]
         case Cat(parts):
             return [step for part in parts for step in to_program(part)] + [["cat", len(parts)]]
         case Alt(parts):
             return [step for part in parts for step in to_program(part)] + [["alt", len(parts)]]
         case Rep(part, low, high, lazy):
-            return [*to_program(part), ["rep", low, high, lazy]]
+            return [*to_program(part), ["rep", low, None if high is None else high - low, lazy]]
         case Group(part, depth, capture):
             return [*to_program(part), ["group", depth, capture]]
         case Look(part, behind, negated):
@@ -82,7 +83,7 @@ def to_program(node: Node) -> list[Instruction]:
 def from_program(program: Sequence[Sequence[Any]]) -> Node:
     """Read a program back. Forgiving about operands (see above), strict about everything else.
 
-    :raises ProgramError: an unknown instruction, or arguments that make no expression (``{3,2}``, a reversed range)
+    :raises ProgramError: an unknown instruction, or arguments that make no expression (a reversed range, a negative count)
     """
     stack: list[Node] = []
     for step in program:
@@ -150,8 +151,10 @@ def _anchor(stack: list[Node], kind: Any) -> None:
     stack.append(Anchor(kind))
 
 
-def _raw(stack: list[Node], text: Any, name: Any) -> None:
-    stack.append(Raw(_string(text), _string(name)))
+def _raw(stack: list[Node], name: Any) -> None:
+    if name not in dialect.TEXTS:
+        raise ValueError(name)
+    stack.append(Raw(name))
 
 
 def _cat(stack: list[Node], count: int) -> None:
@@ -163,9 +166,8 @@ def _alt(stack: list[Node], count: int) -> None:
     stack.append(Alt(parts) if len(parts) > 1 else _join(parts))
 
 
-def _rep(stack: list[Node], low: Any, high: Any, lazy: Any) -> None:
-    if high is not None and _whole(high) < _whole(low):
-        raise ValueError((low, high))
+def _rep(stack: list[Node], low: Any, more: Any, lazy: Any) -> None:
+    high = None if more is None else _whole(low) + _whole(more)
     stack.append(Rep(_join(_pop(stack, 1)), _whole(low), high, _yes(lazy)))
 
 

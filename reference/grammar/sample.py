@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Iterator
 
 from reference.grammar.ast import Alt, Cat, Chars, Dot, Group, Lit, Node, Rep, Short, walk
-from reference.grammar.match import NotRelationalError
 from reference.grammar.oracle import Membership, membership
 
 MAX_TEXT = 1200
@@ -67,11 +66,8 @@ def outsiders(node: Node, inside: list[str], stream: Stream, count: int, tries: 
     alphabet = _alphabet(node)
     for _ in range(count * tries):
         text = _edit(seeds[stream.below(len(seeds))], alphabet, stream)
-        try:
-            if text not in found and membership(node, text) is Membership.OUT:
-                found[text] = None
-        except NotRelationalError:
-            break
+        if text not in found and membership(node, text) is Membership.OUT:
+            found[text] = None
         if len(found) == count:
             break
     return list(found)

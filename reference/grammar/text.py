@@ -8,6 +8,7 @@ lazy in others.
 
 from __future__ import annotations
 
+from reference.grammar import dialect
 from reference.grammar.ast import Alt, Anchor, Cat, Chars, Dot, Group, Lit, Look, Node, Raw, Ref, Rep, Short
 
 _META = frozenset("\\^$.|?*+()[]{}")
@@ -31,8 +32,8 @@ def to_text(node: Node) -> str:
             return kind
         case Ref(number):
             return f"\\{number}"
-        case Raw(text, _):
-            return text
+        case Raw(name):
+            return dialect.TEXTS[name]
         case Cat(parts):
             return "".join(f"(?:{to_text(p)})" if isinstance(p, Alt) else to_text(p) for p in parts)
         case Alt(parts):
