@@ -10,6 +10,7 @@ from typing import IO, Final
 
 CHUNK: Final = 1 << 16
 TAIL: Final = 1 << 13  # bytes of the end that are kept in memory, for error messages
+WIDTH: Final = 300  # characters of a line that are shown
 
 
 class Pump:
@@ -19,6 +20,7 @@ class Pump:
         self._pipe, self._path, self._keep, self._seen = pipe, path, keep, seen
         self._tail = b""
         self._total = 0
+        self._marked = 0
         self._thread = threading.Thread(target=self._work, name=f"log {path.name}", daemon=True)
         self._thread.start()
 
@@ -27,9 +29,15 @@ class Pump:
         """Bytes printed so far."""
         return self._total
 
+    def mark(self) -> None:
+        """Begin a new request: what was printed before is not part of its tail."""
+        self._marked = self._total
+
     def tail(self, lines: int = 12) -> str:
-        """Return the last lines printed."""
-        return "\n".join(self._tail.decode("utf-8", "replace").splitlines()[-lines:])
+        """Return the last lines printed since the mark, each cut to a readable width."""
+        fresh = min(self._total - self._marked, len(self._tail))
+        text = self._tail[len(self._tail) - fresh :].decode("utf-8", "replace")
+        return "\n".join(line[:WIDTH] for line in text.splitlines()[-lines:])
 
     def join(self, timeout_s: float = 5.0) -> None:
         """Wait until the program's end of the pipe is closed and all of it is filed."""

@@ -64,6 +64,7 @@ class Program:
         self._lock = threading.Lock()
         self._stopping = threading.Lock()
         self._stopped = False
+        self._wall: float | None = None
         self._deadline: float | None = None
         self._busy = False
         self._cpu = 0.0  # of the tree, at the last look
@@ -123,6 +124,9 @@ class Program:
         wall = self.limits.wall_s if wall_s is None else wall_s
         self._cpu_base = self._cpu  # of the last look, so up to one sampling period older than the request
         self.peak_bytes = 0
+        for pump in self._pumps.values():
+            pump.mark()
+        self._wall = wall
         self._deadline = None if wall is None else time.monotonic() + wall
         self._busy = True
 
@@ -132,7 +136,7 @@ class Program:
         self._deadline = None
 
     def tail(self, lines: int = 12) -> str:
-        """Return the last lines that the program printed, stderr first."""
+        """Return the last lines that it printed since the last :meth:`begin`, stderr first."""
         return "\n".join(filter(None, (pump.tail(lines) for pump in self._pumps.values())))
 
     def wait(self) -> Ending:
@@ -198,7 +202,7 @@ class Program:
             said = f"{resident // MIB} MiB resident, {limits.memory_bytes // MIB} allowed"
             self.end(Ending("memory", detail=said))
         elif self._busy and self._deadline is not None and now > self._deadline:
-            self.end(Ending("wall", detail=f"no answer within {limits.wall_s:g} s" if limits.wall_s else "no answer"))
+            self.end(Ending("wall", detail=f"no answer within {self._wall:g} s"))
         elif self._busy and limits.cpu_s is not None and self._cpu - self._cpu_base > limits.cpu_s:
             used = self._cpu - self._cpu_base
             self.end(Ending("cpu", detail=f"{used:.2f} s of CPU time used, {limits.cpu_s:g} allowed"))
