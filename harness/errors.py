@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from harness.bench import BenchError
 from harness.config import ConfigError
 from harness.expectations import ExpectationError
 from harness.journal import RunError
@@ -12,7 +13,7 @@ from harness.replay import ReplayError
 from harness.run import Interrupted
 from harness.selfcheck import SelfCheckError
 
-USAGE = (ConfigError, ExpectationError, RunError, PlanError, ProvisionError, ReplayError)
+USAGE = (ConfigError, ExpectationError, RunError, PlanError, ProvisionError, ReplayError, BenchError)
 
 
 def explain(error: Exception) -> tuple[str, Exit] | None:

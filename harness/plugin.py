@@ -9,7 +9,7 @@ run behind it is made once, by whichever pytest-xdist worker needs it first, and
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -75,15 +75,15 @@ class Verdict:
             pytest.fail(f"the run in {self._folder} vouches for nothing: {'; '.join(self._problems)}", pytrace=False)
         if self._cell is None or self._cell.status is None:
             pytest.fail("the clause was not judged on this target", pytrace=False)
-        cell = self._cell
-        if cell.status in {Status.UNSUPPORTED, Status.SKIPPED}:
-            pytest.skip(f"{cell.status.value}: {cell.counts}")
-        if cell.status is Status.UNKNOWN and not cell.counts:
+        cell, status = self._cell, self._cell.status
+        if status in {Status.UNSUPPORTED, Status.SKIPPED}:
+            pytest.skip(f"{status.value}: {cell.counts}")
+        if status is Status.UNKNOWN and not cell.counts:
             pytest.skip("no planned case is about this clause on this target; try more --cases")
         if cell.known:
             pytest.xfail(f"known: {cell.known}")
-        if cell.status is not Status.PASS:
-            lines = [f"{cell.status.value}: {cell.counts}"]
+        if status is not Status.PASS:
+            lines = [f"{status.value}: {cell.counts}"]
             for finding in cell.findings:
                 lines.append(f"{finding.title}\n  expected {finding.expected!r}\n  got      {finding.got!r}")
                 lines.append(f"  {finding.replay}")
@@ -112,7 +112,7 @@ def _shared_folder(suite: Suite, config: pytest.Config, base: Path) -> Path:
 
 
 @pytest.fixture(name="verdict")
-def _verdict(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Verdict]:
+def _verdict(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Verdict:
     from harness.run import load_report
 
     clause, target = request.param
@@ -122,4 +122,4 @@ def _verdict(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     module: Any = request.module
     folder = _shared_folder(module.SUITE, request.config, base)
     report = load_report(folder)
-    yield Verdict(report.cells().get((clause, target)), report.problems, folder)
+    return Verdict(report.cells().get((clause, target)), report.problems, folder)
