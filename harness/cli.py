@@ -323,7 +323,12 @@ def _plug() -> None:
 
     app.add_typer(targets.app, name="targets")
     for entry in sorted(entry_points(group="afere.commands"), key=lambda e: e.name):
-        app.command(name=entry.name)(entry.load())
+        try:
+            command = entry.load()
+        except Exception as error:  # a third party's command must not take the others with it
+            typer.echo(f"afere: the command {entry.name!r} of {entry.value} cannot be loaded: {error}", err=True)
+            continue
+        app.command(name=entry.name)(command)
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -9,7 +9,7 @@ import msgspec
 
 from harness.journal import Round
 from harness.records import Case
-from harness.suite import Suite, TargetKind, TargetName
+from harness.suite import Suite, TargetKind, TargetName, broken_suites
 from harness.targets.base import Blobs
 
 
@@ -36,7 +36,10 @@ def select_suites(installed: Mapping[str, Suite], names: Sequence[str]) -> list[
 
     :raises PlanError: a name is not installed
     """
-    for name in names:
+    broken = broken_suites()
+    for name in names or broken:
+        if name in broken:
+            raise PlanError(f"suite {name!r} is installed but broken: {broken[name]}")
         if name not in installed:
             raise PlanError(f"no suite {name!r}{nearest(name, list(installed))}")
     return [installed[name] for name in (names or installed)]

@@ -148,7 +148,22 @@ class Suite(Protocol):
 
 
 @cache
+def _load() -> tuple[dict[str, Suite], dict[str, str]]:
+    found: dict[str, Suite] = {}
+    broken: dict[str, str] = {}
+    for entry in sorted(entry_points(group="afere.suites"), key=lambda e: e.name):
+        try:
+            found[entry.name] = entry.load()
+        except Exception as error:  # a third party's suite must not take the others with it
+            broken[entry.name] = f"{entry.value} cannot be loaded: {type(error).__name__}: {error}"
+    return found, broken
+
+
 def all_suites() -> dict[str, Suite]:
-    """Every installed suite by name, from the entry points, in name order."""
-    found = {entry.name: entry.load() for entry in sorted(entry_points(group="afere.suites"), key=lambda e: e.name)}
-    return dict(sorted(found.items()))
+    """Every installed suite that can be loaded, by name, from the entry points, in name order."""
+    return dict(_load()[0])
+
+
+def broken_suites() -> dict[str, str]:
+    """Installed suites that cannot be loaded: name -> why."""
+    return dict(_load()[1])
