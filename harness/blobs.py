@@ -27,11 +27,14 @@ class BlobError(Exception):
 def to_bytes(tensor: Tensor) -> bytes:
     """The stored bytes of a tensor.
 
-    :raises ValueError: the dtype cannot be stored
+    :raises ValueError: the dtype cannot be stored, or the elements are not of it (a cast would change them unnoticed)
     """
     if tensor.dtype not in STORED:
         raise ValueError(f"cannot store an array of dtype {tensor.dtype!r}; known are {', '.join(sorted(STORED))}")
-    return np.ascontiguousarray(tensor.data).astype(STORED[tensor.dtype], copy=False).tobytes()
+    stored = STORED[tensor.dtype]
+    if tensor.data.dtype.newbyteorder("<") != stored:
+        raise ValueError(f"an array of {tensor.dtype} has elements of {tensor.data.dtype}, not {stored.name}")
+    return tensor.data.astype(stored, copy=False).tobytes()  # in C order, whatever the layout
 
 
 def _digest(dtype: str, shape: tuple[int, ...], raw: bytes) -> str:

@@ -37,7 +37,7 @@ class Tensor(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, array: Array) -> Tensor:
         """Wrap a NumPy array under its own dtype name."""
-        return cls(np.ascontiguousarray(array), array.dtype.name)
+        return cls(np.asarray(array, order="C"), array.dtype.name)  # ascontiguousarray would make () into (1,)
 
 
 class Blobs(Protocol):
