@@ -37,16 +37,15 @@ def show(report: RunReport, paths: Mapping[str, Path], console: Console | None =
 
     def say(text: str, style: str = "") -> None:
         # Text, never markup: a payload may hold square brackets.
-        out.print(Text(text, style=style), soft_wrap=True)
+        out.print(Text(_fit(text, out), style=style), soft_wrap=True)
 
     if not quiet:
         _standings(report, out)
         for finding in report.new[:_SHOWN]:
             say("")
             say(f"NEW  {one_line(finding.title)}", "bold red")
-            say(
-                f"     on {', '.join(map(one_line, finding.targets[:6]))}; {', '.join(map(one_line, finding.clauses[:6]))}"
-            )
+            targets, clauses = (", ".join(map(one_line, names[:6])) for names in (finding.targets, finding.clauses))
+            say(f"     on {targets}; {clauses}")
             say(f"     expected {brief(finding.expected, 160)}")
             say(f"     got      {brief(finding.got, 160)}")
         if len(report.new) > _SHOWN:
@@ -92,14 +91,18 @@ def _standings(report: RunReport, out: Console) -> None:
     for name in ("target", *levels, "in words"):
         table.add_column(name, overflow="fold")
     for standing in standings:
-        row = [Text(one_line(standing.target))]
+        row = [Text(_fit(one_line(standing.target), out))]
         for level in levels:
             parts = [(s, n) for s in Status if (n := standing.count(level, s))]
-            cell = Text("-" if not parts else "")
+            cell = Text("" if parts else "-")
             for index, (status, count) in enumerate(parts):
-                cell.append(
-                    f"{'  ' if index else ''}{SYMBOL[status]} {count} {status}", style=_COLOUR.get(status, "dim")
-                )
+                entry = f"{SYMBOL[status]} {count} {status}"
+                cell.append("\n" * (index > 0) + _fit(entry, out), style=_COLOUR.get(status, "dim"))
             row.append(cell)
-        table.add_row(*row, Text(one_line(standing.sentence)))
+        table.add_row(*row, Text(_fit(one_line(standing.sentence), out)))
     out.print(table)
+
+
+def _fit(text: str, out: Console) -> str:
+    """Text that the terminal's encoding can hold: a C locale must not end a run with an encoding error."""
+    return text.encode(out.encoding, "backslashreplace").decode(out.encoding)

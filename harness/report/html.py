@@ -12,12 +12,13 @@ import hashlib
 from collections.abc import Iterator
 from functools import cache
 from importlib import resources
+from itertools import groupby
 from typing import Any, BinaryIO, Final
 
 import msgspec
 
 from harness.outcome import Status
-from harness.records import Clause, Finding, digest
+from harness.records import Clause, Finding, TargetInfo, digest
 from harness.report.markdown import SYMBOL
 from harness.report.model import EXIT_WORDS, LEVELS, Cell, RunReport, family, plural, rate
 from harness.report.plots import plots, spreads_by_clause
@@ -122,7 +123,8 @@ def _page(report: RunReport, budget: Budget) -> str:
 
     script, style = _asset("report.js"), _asset("report.css")
     drawn = [
-        {"clause": _clause(p.clause, budget), "svg": Markup(p.svg), "spreads": p.spreads[: budget.columns]}  # noqa: S704 - our own SVG
+        # Markup: the SVG is our own, drawn from numbers and from target names that matplotlib escapes.
+        {"clause": _clause(p.clause, budget), "svg": Markup(p.svg), "spreads": p.spreads[: budget.columns]}  # noqa: S704
         for p in plots(report, budget.plots)
     ]
     findings = sorted(report.findings, key=lambda f: bool(f.known))
@@ -147,20 +149,12 @@ def _page(report: RunReport, budget: Budget) -> str:
             new=[v for v in views if v.state == "new"],
             targets=shown,
             rows=rows,
+            groups=[list(group) for _, group in groupby(rows, lambda row: row.family)],
             plots=drawn,
             checks=[(c, rate(c.killed, c.faults), rate(c.false_alarms, c.honest)) for c in report.selfcheck],
             environment=flatten(report.header.environment)[:200],
             options=flatten(report.header.options)[:200],
-            infos=[
-                (
-                    one_line(t.name),
-                    one_line(f"{t.transport}, suite {t.suite}"),
-                    flatten(t.limits)[:40] if t.limits else [],
-                    flatten(t.reports)[:40] if t.reports else [],
-                    one_line(t.unavailable or t.unsupported),
-                )
-                for t in report.header.targets[: budget.columns]
-            ],  # fmt: skip
+            infos=[_info(t) for t in report.header.targets[: budget.columns]],
             outcomes=[(t, list(report.summary.outcomes.get(t, {}).items())) for t in shown],
             style=Markup(style),  # noqa: S704 - our own file
             script=Markup(script),  # noqa: S704 - our own file
@@ -197,16 +191,27 @@ def _tiles(report: RunReport) -> list[tuple[str, str, str, str]]:
     judged = verdicts.get(Status.PASS, 0) + verdicts.get(Status.FAIL, 0)
     faults, killed = sum(c.faults for c in report.selfcheck), sum(c.killed for c in report.selfcheck)
     honest, alarms = sum(c.honest for c in report.selfcheck), sum(c.false_alarms for c in report.selfcheck)
-    measured = "planted faults caught" if report.selfcheck else "run: afere selfcheck"
+    kills, blamed = "run: afere selfcheck", "run: afere selfcheck"
+    if report.selfcheck:
+        kills, blamed = f"{killed} of {faults} planted faults caught", f"{alarms} of {honest} honest variants blamed"
     return [
         ("New findings", f"{len(report.new):,}", "one cause each", "bad" if report.new else "good"),
         ("Known findings", f"{len(report.known):,}", "covered by expectations", "known" if report.known else ""),
         ("Verdicts", f"{judged:,}", f"pass or fail; {plural(report.summary.decisions, 'demanded refusal')}", ""),
-        ("Kill rate", _percent(killed, faults), f"{killed} of {faults} {measured}" if faults else measured,
-         "" if not faults else "good" if killed == faults else "bad"),
-        ("False alarms", _percent(alarms, honest), f"{alarms} of {honest} honest variants blamed" if honest else measured,
-         "" if not honest else "bad" if alarms else "good"),
-    ]  # fmt: skip
+        ("Kill rate", _percent(killed, faults), kills, "bad" if killed < faults else "good" if faults else ""),
+        ("False alarms", _percent(alarms, honest), blamed, "bad" if alarms else "good" if honest else ""),
+    ]
+
+
+def _info(target: TargetInfo) -> tuple[str, str, list[tuple[str, str]], list[tuple[str, str]], str]:
+    """Name, transport and suite, limits, own reports, and why it was not asked."""
+    return (
+        one_line(target.name),
+        one_line(f"{target.transport}, suite {target.suite}"),
+        flatten(target.limits)[:40] if target.limits else [],
+        flatten(target.reports)[:40] if target.reports else [],
+        one_line(target.unavailable or target.unsupported),
+    )
 
 
 def _percent(part: int, whole: int) -> str:

@@ -9,7 +9,7 @@ from typing import BinaryIO, Final
 from harness.outcome import Status
 from harness.records import Finding
 from harness.report.model import EXIT_WORDS, LEVELS, RunReport, plural, rate
-from harness.report.text import flatten, one_line, pretty, visible
+from harness.report.text import cut, flatten, one_line, pretty, visible
 
 BUDGET: Final = 65_000
 """Characters in all. GitHub refuses a comment of more than 65,536."""
@@ -36,66 +36,75 @@ def write(report: RunReport, out: BinaryIO) -> None:
 
 
 def render(report: RunReport, budget: int = BUDGET) -> str:
-    """The whole text. Blocks that do not fit are left out, in reverse order of interest, and counted in a note."""
-    text, left_out = "", 0
-    for block in _blocks(report):
-        if len(text) + len(block) > budget - _RESERVE:
-            left_out += 1
-            continue
-        text += block
-    if left_out:
-        text += f"\n> **Cut to {budget:,} characters:** {plural(left_out, 'block')} left out. `report.html` and `report.ndjson` are complete.\n"
+    """The whole text. Of each block the longest form that still fits is taken; what fits in no form is counted."""
+    text, shortened, left_out = "", 0, 0
+    for forms in _blocks(report):
+        room = budget - _RESERVE - len(text)
+        chosen = next((form for form in forms if len(form) <= room), None)
+        text += chosen or ""
+        shortened += chosen is not None and chosen is not forms[0]
+        left_out += chosen is None
+    if shortened or left_out:
+        text += (
+            f"\n> **Cut to {budget:,} characters:** {plural(shortened, 'block')} shortened, {left_out:,} left out. "
+            "`report.html` shows more and `report.ndjson` all.\n"
+        )
     return text
 
 
-def _blocks(report: RunReport) -> Iterator[str]:
+def _blocks(report: RunReport) -> Iterator[tuple[str, ...]]:
+    """The blocks in order of interest, each as one or more forms, longest first."""
     mark = {0: "✅", 1: "❌"}.get(report.exit, "⚠️")
-    yield f"## {mark} {inline(report.headline())}\n\n"
-    ratio = f"{plural(report.summary.cases, 'case')}, {plural(report.summary.observations, 'observation')}"
-    yield f"Run `{_code(report.header.run)}`, {ratio}. Exit status {int(report.exit)}: {EXIT_WORDS[report.exit]}.\n\n"
+    size = f"{plural(report.summary.cases, 'case')}, {plural(report.summary.observations, 'observation')}"
+    status = f"Exit status {int(report.exit)}: {EXIT_WORDS[report.exit]}."
+    yield (f"## {mark} {inline(report.headline())}\n\nRun `{_code(report.header.run)}`, {size}. {status}\n\n",)
     if report.problems:
-        yield "**Why the run is invalid**\n\n" + "".join(f"- {inline(p)}\n" for p in report.problems[:50]) + "\n"
+        problems = "".join(f"- {inline(p)}\n" for p in report.problems[:50])
+        yield (f"**Why the run is invalid**\n\n{problems}\n",)
     if report.summary.stale:
-        rows = "".join(f"- `{_code(s)}`\n" for s in report.summary.stale[:50])
-        yield f"**Expectations whose witness no longer shows the finding**\n\n{rows}\n"
-    yield _standings(report)
+        stale = "".join(f"- `{_code(s)}`\n" for s in report.summary.stale[:50])
+        yield (f"**Expectations whose witness no longer shows the finding**\n\n{stale}\n",)
+    yield (_standings(report),)
+    yield (_selfcheck(report),)
     if report.new:
-        yield f"### New ({len(report.new)})\n\n"
+        yield (f"### New ({len(report.new)})\n\n",)
         for finding in report.new:
-            yield _finding(finding)
+            yield _finding(finding), _line(finding)
     if report.known:
-        yield f"### Known ({len(report.known)})\n\n"
+        yield (f"### Known ({len(report.known)})\n\n",)
         for finding in report.known:
-            yield (
-                f"- {inline(finding.title)}. On {_names(finding.targets)}. Reason: {inline(finding.known)}. "
-                f"`{_code(finding.replay)}`\n"
-            )
-        yield "\n"
-    yield _selfcheck(report)
-    yield from _matrix(report)
-    yield from _environment(report)
+            yield (_line(finding),)
+    for block in (*_matrix(report), *_environment(report)):
+        yield (block,)
 
 
 def _standings(report: RunReport) -> str:
     rows = ["| target | MUST | SHOULD | MAY | AGREE | in words |", "|---|---|---|---|---|---|"]
     for standing in report.standings():
         levels = [", ".join(f"{n} {s}" for s in Status if (n := standing.count(level, s))) or "-" for level in LEVELS]
-        rows.append(f"| `{_code(standing.target)}` | {' | '.join(levels)} | {inline(standing.sentence)} |")
+        rows.append(f"| `{_column(standing.target)}` | {' | '.join(levels)} | {inline(standing.sentence)} |")
     return "### Who conforms\n\n" + "\n".join(rows) + "\n\n"
 
 
 def _finding(finding: Finding) -> str:
     where = " → ".join(inline(p) for p in (finding.stage, finding.field, finding.change) if p) or "not recorded"
-    parts = [
-        f"#### {inline(finding.title)}\n",
-        f"On {_names(finding.targets)}; clauses {_names(finding.clauses)}; {plural(finding.cases, 'case')} show it. "
-        f"First difference: {where}.\n",
-        fence(f"expected: {pretty(finding.expected, _PAYLOAD)}\ngot:      {pretty(finding.got, _PAYLOAD)}"),
-        f"Replay: `{_code(finding.replay)}`\n",
-        f"<details><summary>Smallest case and script</summary>\n\n{fence(pretty(finding.witness.input, _PAYLOAD), 'json')}"
-        f"\n{fence(visible(finding.script[:_SCRIPT]), 'sh')}\n</details>\n",
-    ]
-    return "\n".join(parts) + "\n"
+    expected, got = pretty(finding.expected, _PAYLOAD), pretty(finding.got, _PAYLOAD)
+    script = cut(visible(finding.script[:_SCRIPT]), _SCRIPT, len(finding.script))
+    return (
+        f"#### {inline(finding.title)}\n\n"
+        f"On {_names(finding.targets)}; clauses {_names(finding.clauses)}; {plural(finding.cases, 'case')} of suite "
+        f"{inline(finding.suite)}. First difference: {where}.\n\n"
+        f"Expected\n\n{fence(expected, 'json')}\nGot\n\n{fence(got, 'json')}\n"
+        f"Replay: `{_code(finding.replay)}`\n\n"
+        "<details><summary>Smallest case and script</summary>\n\n"
+        f"{fence(pretty(finding.witness.input, _PAYLOAD), 'json')}{fence(script, 'sh') if script else ''}\n"
+        "</details>\n\n"
+    )
+
+
+def _line(finding: Finding) -> str:
+    reason = f" Reason: {inline(finding.known)}." if finding.known else ""
+    return f"- {inline(finding.title)}. On {_names(finding.targets)}.{reason} `{_code(finding.replay)}`\n"
 
 
 def _selfcheck(report: RunReport) -> str:
@@ -116,7 +125,7 @@ def _matrix(report: RunReport) -> Iterator[str]:
     if not targets:
         return
     rows = [
-        f"| clause | level | {' | '.join(f'`{_code(t)}`' for t in targets)} |",
+        f"| clause | level | {' | '.join(f'`{_column(t)}`' for t in targets)} |",
         "|---|---|" + "---|" * len(targets),
     ]
     for clause in report.all_clauses():
@@ -129,7 +138,7 @@ def _matrix(report: RunReport) -> Iterator[str]:
                 for cell in row
             ]
             rows.append(f"| {inline(clause.id)} | {inline(clause.level)} | {' | '.join(shown)} |")
-    yield "<details><summary>Clause by target</summary>\n\n" + "\n".join(rows) + "\n\n</details>\n\n"
+    yield "\n<details><summary>Clause by target</summary>\n\n" + "\n".join(rows) + "\n\n</details>\n\n"
 
 
 def _environment(report: RunReport) -> Iterator[str]:
@@ -158,7 +167,11 @@ def fence(text: str, language: str = "") -> str:
 
 
 def _code(text: str) -> str:
-    return one_line(text, 300).replace("`", "'").replace("|", "\\|")
+    return one_line(text, 300).replace("`", "'")
+
+
+def _column(text: str) -> str:
+    return _code(text).replace("|", "\\|")
 
 
 def _names(names: tuple[str, ...]) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from itertools import product
 from typing import Final
 
 import msgspec
@@ -189,11 +190,10 @@ class RunReport(msgspec.Struct, frozen=True):
         """
         by_pair: dict[tuple[str, str], list[Finding]] = {}
         for finding in self.findings:
-            for clause in finding.clauses:
-                for target in finding.targets:
-                    by_pair.setdefault((clause, target), []).append(finding)
+            for pair in product(finding.clauses, finding.targets):
+                by_pair.setdefault(pair, []).append(finding)
         matrix = self.summary.matrix
-        asked = {(family(clause), target) for clause, row in matrix.items() for target in row}
+        asked = {(family(name), target) for name, row in matrix.items() for target in row}
         cells = {}
         for clause in self.all_clauses():
             for target in self.targets:

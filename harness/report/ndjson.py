@@ -50,8 +50,7 @@ def records(report: RunReport) -> Iterator[Line]:
 
 def write(report: RunReport, out: BinaryIO) -> None:
     """Write the report, one record a line, holding one verdict at a time."""
-    for record in records(report):
-        out.write(to_line(record))
+    out.writelines(to_line(record) for record in records(report))
 
 
 def read(path: Path) -> RunReport:
@@ -105,6 +104,6 @@ def _lines(path: Path) -> Iterator[tuple[int, Line]]:
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
             try:
-                yield number, msgspec.convert(json.loads(line), Line)  # type: ignore[call-overload]
+                yield number, msgspec.convert(json.loads(line), Line)
             except (ValueError, msgspec.ValidationError) as error:
                 raise ReportError(f"{path}:{number}: not a record of a report ({error}): {line[:80]!r}") from error

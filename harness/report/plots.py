@@ -99,11 +99,11 @@ def draw(spreads: tuple[Spread, ...], name: str) -> str:
         "path.simplify": False,
     }
     with mpl.rc_context(settings):
-        figure = Figure(figsize=(7.6, 0.62 + 0.42 * len(spreads)))
+        figure = Figure(figsize=(6.2, 0.62 + 0.42 * len(spreads)))
         FigureCanvasSVG(figure)
         figure.patch.set_visible(False)
         _axes(
-            figure.add_axes((0.3, 0.42 / figure.get_figheight(), 0.5, 0.42 * len(spreads) / figure.get_figheight())),
+            figure.add_axes((0.36, 0.42 / figure.get_figheight(), 0.42, 0.42 * len(spreads) / figure.get_figheight())),
             spreads,
         )
         buffer = io.StringIO()
@@ -140,7 +140,7 @@ def _axes(axes: object, spreads: tuple[Spread, ...]) -> None:
         axes.axhline(row, color=_LINE, linewidth=0.8)
         tail = "not finite" if spread.broken else f"max {spread.largest:.3g}"
         bad = spread.beyond > 0
-        axes.text(1.02, row + 0.3, f"{tail}   n {spread.count:,}", transform=axes.get_yaxis_transform(), va="center",
+        axes.text(1.02, row + 0.3, f"{tail} · n {spread.count:,}", transform=axes.get_yaxis_transform(), va="center",
                   color=_BAD if bad else _MUTED, parse_math=False)  # fmt: skip
     axes.axvline(0, color=_INK, linewidth=1.1, linestyle=(0, (4, 2)))
     axes.set(xlim=(low, high), ylim=(-0.05, len(spreads)))

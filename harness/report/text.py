@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, Final
+from typing import Final
 
 from harness.records import Json
 
@@ -107,13 +107,9 @@ def flatten(value: Json, prefix: str = "") -> list[tuple[str, str]]:
     if isinstance(value, dict) and value:
         rows: list[tuple[str, str]] = []
         for key, inner in value.items():
-            rows.extend(flatten(inner, f"{prefix}.{key}" if prefix else one_line(str(key))))
+            name = one_line(str(key), 100)
+            rows.extend(flatten(inner, f"{prefix}.{name}" if prefix else name))
         return rows
     if isinstance(value, list | tuple) and all(isinstance(v, str | int | float) for v in value):
         return [(prefix, one_line(", ".join(str(v) for v in value), 1_000) or "none")]
     return [(prefix, brief(value, 1_000))]
-
-
-def printable(value: Any) -> str:
-    """Any scalar for a table cell."""
-    return one_line(str(value), 1_000)

@@ -156,7 +156,8 @@ LIMIT: Final = Finding(
     got={"prompt_token_ids": [1, 17, 97, 18], "sampling_params": {"max_tokens": 513, "temperature": 1.0}},
     note="",
     minimised=True,
-    script="""curl -s http://127.0.0.1:8001/v1/chat/completions/render -d '{"messages":[{"role":"user","content":"a"}],"max_tokens":513}'""",
+    script="curl -s http://127.0.0.1:8001/v1/chat/completions/render \\\n"
+    """  -d '{"messages":[{"role":"user","content":"a"}],"max_tokens":513}'""",
     replay="afere replay reports/runs/sample/findings/accepted.json",
 )
 
@@ -348,7 +349,7 @@ def sample() -> RunReport:
 def main() -> None:
     """Write the checked-in samples anew."""
     for path in write(sample(), SAMPLES).values():
-        print(path)  # noqa: T201 - a command for maintainers
+        print(path)
 
 
 if __name__ == "__main__":
