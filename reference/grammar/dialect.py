@@ -44,7 +44,7 @@ INVALID: Mapping[str, Odd] = MappingProxyType(
 ESCAPES: Mapping[str, Odd] = MappingProxyType(
     {
         f"escape-{letter}": Odd(f"\\{letter}a", (f"{letter}a", "a"), outside=(f"{letter}a",))
-        for letter in ("A", "Z", "z", "G", "Q", "E", "e", "g", "i", "m", "y", "q", "R", "X", "K")
+        for letter in ("A", "Z", "z", "G", "Q", "E", "e", "g", "m", "y", "q", "R", "K")
     }
 )
 """A letter after a backslash that is an anchor, something else, or an error; in no strict dialect the letter itself."""

@@ -72,8 +72,9 @@ def combinations(choices: tuple[Choice, ...]) -> Iterator[dict[str, str]]:
 
 def _chat(setup: Setup, body: dict[str, Json]) -> Iterator[Choice]:
     template = body.get("chat_template") or setup.template
-    messages = body.get("messages")
-    for index, message in enumerate(messages if isinstance(messages, list) else []):
+    listed = body.get("messages")
+    messages = listed if isinstance(listed, list) else []
+    for index, message in enumerate(messages):
         if isinstance(message, dict):
             last = index == len(messages) - 1 and bool(body.get("continue_final_message"))
             yield from _message(setup, template, message, last=last)

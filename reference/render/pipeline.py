@@ -38,6 +38,7 @@ def evaluate(setup: Setup, route: Route, body: Json) -> Evaluation:
     combinations = tuple(choices.combinations(asked))
     if not combinations:
         return Evaluation(checked, asked, unrendered="it touches too many open choices at once")
+    results: tuple[tuple[Rendering | Refusal, ...], ...]
     if route == "chat":
         results = (tuple(chat(setup, effective, pick) for pick in combinations),)
     else:
@@ -71,7 +72,7 @@ def complete(setup: Setup, body: dict[str, Json], prompt: Json, pick: dict[str, 
     if isinstance(prompt, str):
         return _tokenised(setup, prompt, body, pick, special=bool(body.get("add_special_tokens", True)))
     ids = tuple(int(item) for item in prompt)
-    return _measured(setup, None, tokenise.truncate(setup, None, ids, body, _side(body, pick)), body, pick)
+    return _measured(setup, None, tokenise.truncate(setup, None, ids, body, _side(body, pick)), pick)
 
 
 def _tokenised(
@@ -81,16 +82,14 @@ def _tokenised(
         ids = tokenise.encode(setup, text, special=special)
     except UnicodeEncodeError as error:
         return Refusal("R-UNI-2", str(error), pick)
-    return _measured(setup, text, tokenise.truncate(setup, text, ids, body, _side(body, pick)), body, pick)
+    return _measured(setup, text, tokenise.truncate(setup, text, ids, body, _side(body, pick)), pick)
 
 
 def _side(body: dict[str, Json], pick: dict[str, str]) -> str:
     return str(body.get("truncation_side") or pick.get("truncate.side", "left"))
 
 
-def _measured(
-    setup: Setup, text: str | None, ids: tuple[int, ...], _body: dict[str, Json], pick: dict[str, str]
-) -> Rendering | Refusal:
+def _measured(setup: Setup, text: str | None, ids: tuple[int, ...], pick: dict[str, str]) -> Rendering | Refusal:
     if len(ids) > setup.max_model_len:
         return Refusal("R-LEN-1", f"{len(ids)} tokens, the context holds {setup.max_model_len}", pick)
     if len(ids) == setup.max_model_len:

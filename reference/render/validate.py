@@ -145,9 +145,9 @@ def _stops(setup: Setup, _route: Route, _body: dict[str, Json], taken: Taken) ->
     if "" in taken.get("bad_words", []):
         yield Question("R-STOP-1", "bad_words", "bad_words:empty-string", must=True)
     named = [
-        *(taken.get("stop_token_ids") or []),
-        *(taken.get("allowed_token_ids") or []),
-        *taken.get("logit_bias", {}),
+        *taken.get("stop_token_ids", ()),
+        *taken.get("allowed_token_ids", ()),
+        *taken.get("logit_bias", ()),
     ]
     ids = [i for i in named if isinstance(i, int)]
     if any(i < 0 for i in ids):
@@ -169,7 +169,7 @@ def _logprobs(_setup: Setup, route: Route, _body: dict[str, Json], taken: Taken)
         yield Question("R-LOGP-3", "logprobs", "prompt_logprobs:with-stream")
 
 
-def _stream(_setup: Setup, _route: Route, body: dict[str, Json], taken: Taken) -> Iterator[Question]:
+def _stream(_setup: Setup, _route: Route, _body: dict[str, Json], taken: Taken) -> Iterator[Question]:
     options = taken.get("stream_options")
     if options is None or taken.get("stream"):
         return

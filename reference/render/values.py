@@ -28,7 +28,7 @@ def wrong(name: str, expected: str) -> Question:
 
 
 def convertible(what: str) -> Question:
-    """Return the question for a value that a lenient reader converts. The field is erased: the conversion is the cause."""
+    """Return the question for a value that a lenient reader converts: the conversion is the cause, not the field."""
     return Question("R-TYPE-2", "(conversion)", f"convert:{what}")
 
 
