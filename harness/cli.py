@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
+from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -65,7 +68,7 @@ def _options(config: Path | None, **given: Any) -> Any:
 
 
 def _limits(texts: list[str]) -> dict[str, float]:
-    from harness.config import ConfigError
+    from harness.config import ConfigError, check_limits
 
     limits = {}
     for text in texts:
@@ -74,6 +77,7 @@ def _limits(texts: list[str]) -> dict[str, float]:
             limits[name.strip()] = float(value)
         except ValueError:
             raise ConfigError(f"--limit {text!r} is not of the form name=number, e.g. wall_s=5") from None
+    check_limits(limits)
     return limits
 
 
@@ -318,6 +322,7 @@ def _main(
     pass
 
 
+@cache
 def _plug() -> None:
     from harness.commands import targets
 
@@ -335,6 +340,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit with its status. A user's mistake gets one sentence, never a traceback."""
     argv = sys.argv[1:] if arguments is None else arguments
     _plug()
+    before = _terminate_as_interrupt()
     try:
         status = app(args=argv, standalone_mode=False, prog_name="afere")
     except KeyboardInterrupt:
@@ -346,7 +352,17 @@ def main(arguments: list[str] | None = None) -> None:
         if told is None:
             raise
         _fail(*told, argv)
+    finally:
+        if before is not None:
+            signal.signal(signal.SIGTERM, before)
     sys.exit(status if isinstance(status, int) else 0)
+
+
+def _terminate_as_interrupt() -> Any:
+    """Let SIGTERM end a run as Ctrl-C does: targets closed, the run resumable. Returns the handler to put back."""
+    if threading.current_thread() is not threading.main_thread():
+        return None
+    return signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 def _fail(message: str, status: Exit, argv: list[str]) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -62,8 +64,16 @@ def _check(options: Options) -> None:
     for name in options.format:
         if name not in report.FORMATS:
             raise ConfigError(f"unknown report format {name!r}{nearest(name, list(report.FORMATS))}")
-    for name, value in options.limits.items():
+    check_limits(options.limits)
+
+
+def check_limits(limits: Mapping[str, float]) -> None:
+    """Refuse limits that are unknown or no amount.
+
+    :raises ConfigError: with the name and the value
+    """
+    for name, value in limits.items():
         if name not in LIMITS:
             raise ConfigError(f"unknown limit {name!r}{nearest(name, LIMITS)}")
-        if value <= 0:
-            raise ConfigError(f"limit {name} is {value}; it must be above 0")
+        if not 0 < value < math.inf:
+            raise ConfigError(f"limit {name} is {value}; it must be above 0 and finite")

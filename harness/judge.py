@@ -7,6 +7,7 @@ said to be.
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -110,7 +111,9 @@ class _Cursor:
     def take(self, case: Case, problem: Callable[[str], None], target: str) -> Observation | None:
         found: Observation | None = None
         while self._next is not None and self._next.case == case.id:
-            if self._next.attempt == 0 and found is not None:
+            if self._next.attempt > 0 and found is None:
+                problem(f"{target} has a retry of case {case.id} and no first observation")
+            elif self._next.attempt == 0 and found is not None:
                 problem(f"{target} has two first observations of case {case.id}")
             elif found is None:
                 found = self._next
@@ -201,7 +204,8 @@ def _writer(file: IO[bytes]) -> Sink:
     """Write verdicts: in full where something is to be read, without the empty fields where it is a plain pass."""
 
     def write(_case: Case, v: Verdict) -> None:
-        if v.status is Status.FAIL or v.status is Status.ERROR:
+        # msgspec would write a ratio that is not finite as null
+        if v.status is Status.FAIL or v.status is Status.ERROR or not math.isfinite(v.ratio or 0.0):
             file.write(to_line(v))
         else:
             slim = _Slim(v.clause, v.case, v.target, v.status, v.note, v.peers, v.decision, v.ratio)
@@ -225,10 +229,15 @@ def _validate(header: Header, folder: RunFolder, tally: Tally) -> None:
         tally.problem("no case was judged")
     if tally.cases != header.planned:
         tally.problem(f"the header plans {header.planned} cases, the plan holds {tally.cases}")
+    if tally.observations != header.pairs:
+        tally.problem(f"the header plans {header.pairs} observations, the run holds {tally.observations}")
     if footer is None:
         tally.problem("the recording is incomplete: it has no footer; finish it with --resume")
     elif footer.observations != tally.observations:
         tally.problem(f"the footer counts {footer.observations} observations, the run holds {tally.observations}")
+    wanted = {folder.round().observations_path(t.suite, t.name) for t in header.targets}
+    for path in sorted(set((folder.path / "observations").glob("*")) - wanted):
+        tally.problem(f"{path.name} holds observations of a target that the header does not list")
     for info in header.targets:
         if info.unavailable:
             tally.problem(f"{info.name} could not be asked: {info.unavailable}")

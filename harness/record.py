@@ -81,13 +81,13 @@ def open_one(suite: Suite, name: str, target: Target) -> Opened:
 def ask(opened_: Opened, case: Case, blobs: Blobs, attempt: int = 0) -> Observation:
     """Put one case to one target and file its answer. Never raises: a fault of ours is filed as such."""
     info = opened_.info
-    missing = opened_.suite.needs(case) - frozenset(info.capabilities)
     if not opened_.ready:
         return _observe(opened_.name, case, Answer(Outcome.UNSUPPORTED, detail=info.unsupported or info.unavailable))
-    if missing:
-        detail = f"outside its capabilities: {', '.join(sorted(missing))}"
-        return _observe(opened_.name, case, Answer(Outcome.UNSUPPORTED, detail=detail))
     try:
+        missing = opened_.suite.needs(case) - frozenset(info.capabilities)
+        if missing:
+            detail = f"outside its capabilities: {', '.join(sorted(missing))}"
+            return _observe(opened_.name, case, Answer(Outcome.UNSUPPORTED, detail=detail))
         answer = opened_.target.run(case, blobs)
         refs = {name: blobs.put(tensor) for name, tensor in answer.arrays.items()}
     except Exception as error:
@@ -148,6 +148,7 @@ def _record_one(
             if number < done:
                 continue
             if stop.is_set():
+                pending.leave()
                 return
             # Only the first case after a resume can be the one in flight when the process died.
             deaths = pending.deaths(case) if first and marked else 0
@@ -159,7 +160,7 @@ def _record_one(
                 if marked:
                     pending.enter(case, deaths)
                 observation = ask(opened_, case, folder.blobs)
-                if stop.is_set() and observation.outcome is not Outcome.ANSWERED:
+                if stop.is_set() and not marked and observation.outcome is not Outcome.ANSWERED:
                     return  # it was ended by us, not by the case: --resume asks it again
                 file.append(observation)
             notify(opened_.name, number + 1, total)

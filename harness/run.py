@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 import shutil
 from collections import Counter
@@ -119,7 +120,7 @@ def record_run(path: Path, events: Events = Events(), *, judged: bool) -> Judged
     :raises RunError: it is no planned run, or it is complete
     :raises Interrupted: Ctrl-C while recording
     """
-    folder = RunFolder(path)
+    folder = RunFolder.load(path) if (path / "header.json").exists() else RunFolder(path)
     options = _planned_options(path)
     if folder.footer() is not None:
         raise RunError(f"{path} is complete; judge it again with: afere judge {path}")
@@ -236,7 +237,9 @@ def _keep_minimised(folder: RunFolder, found: Sequence[Cause], targets: Sequence
     round_.write_plan(small.values())
     notes = {c.example.case.id: Note(c.minimised, c.note) for c in found}
     write_atomic(round_.path / "notes.json", canonical(msgspec.to_builtins(notes)) + b"\n")
-    record(folder, round_, targets, jobs=options.jobs)
+    if not record(folder, round_, targets, jobs=options.jobs):
+        shutil.rmtree(round_.path, ignore_errors=True)
+        raise KeyboardInterrupt
 
 
 def _judge_minimised(
@@ -306,9 +309,9 @@ def load_report(path: Path) -> RunReport:
     """
     folder = RunFolder.load(path)
     kept = folder.path / "ratios.json"
-    ratios = (
-        msgspec.json.decode(kept.read_bytes(), type=dict[str, dict[str, tuple[float, ...]]]) if kept.exists() else {}
-    )
+    # The standard library reads it because msgspec refuses a ratio that is infinite.
+    raw = json.loads(kept.read_bytes()) if kept.exists() else {}
+    ratios = msgspec.convert(raw, dict[str, dict[str, tuple[float, ...]]])
     return _model(folder, ratios)
 
 
@@ -333,7 +336,7 @@ def latest(out: Path) -> Path:
 
     :raises RunError: there is none
     """
-    runs = sorted(p.parent for p in out.glob("*/header.json"))
+    runs = sorted({p.parent for name in ("options.json", "header.json") for p in out.glob(f"*/{name}")})
     if not runs:
         raise RunError(f"there is no run below {out}; start one with: afere run")
     return runs[-1]

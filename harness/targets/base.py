@@ -6,6 +6,7 @@ live in the suite that asks them; the transports that they are built from live b
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -15,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.outcome import Outcome
-from harness.records import Case, Cost, Json
+from harness.records import Case, Cost, Json, canonical
 
 PROTOCOL = 1
 """Version of the target protocol."""
@@ -114,6 +115,11 @@ class Target(Protocol):
         """End it and leave nothing behind. May be called twice."""
 
 
+def _copy(value: Json) -> Json:
+    """What is left of a value on its way through JSON; raises where it is none."""
+    return json.loads(canonical(value))
+
+
 Operation = Callable[[dict[str, Json], Mapping[str, Tensor]], "tuple[Json, dict[str, Tensor]] | Json"]
 
 
@@ -147,14 +153,16 @@ class InProcess:
         if operation is None:
             return Answer(Outcome.UNSUPPORTED, detail=f"{self.name} has no operation {case.op!r}")
         arrays = {name: blobs.get(ref) for name, ref in case.arrays.items()}
+        # Copies in and out, as a worker has them: an operation that changes its input, or its answer later on, must
+        # not change what the next target is asked or what was recorded.
         try:
-            result = operation(case.input, arrays)
+            result = operation(_copy(case.input), arrays)
+            payload, out = result if isinstance(result, tuple) else (result, {})
+            return Answer(Outcome.ANSWERED, _copy(payload), out)
         except (Refused, Unsupported) as error:
-            return Answer(Outcome(error.afere_outcome), getattr(error, "payload", None), detail=str(error))
-        except Exception as error:  # whatever a target raises is an observation of it
+            return Answer(Outcome(error.afere_outcome), _copy(getattr(error, "payload", None)), detail=str(error))
+        except (Exception, SystemExit) as error:  # whatever a target raises is an observation of it
             return Answer(Outcome.FAILED, detail=f"{type(error).__name__}: {error}")
-        payload, out = result if isinstance(result, tuple) else (result, {})
-        return Answer(Outcome.ANSWERED, payload, out)
 
     def close(self) -> None:
         """Nothing to end."""

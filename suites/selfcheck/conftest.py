@@ -74,7 +74,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def afere(toy: Toy, here: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Afere]:
+def afere(toy: Toy, here: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Afere]:  # noqa: ARG001
     """The command line in this process, with the toy suite, in an empty folder."""
 
     def call(*words: str | os.PathLike[str]) -> Ran:
