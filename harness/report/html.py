@@ -305,7 +305,7 @@ def _rows(report: RunReport, budget: Budget, views: dict[str, FindingView], targ
 def _cell(cell: Cell | None, views: dict[str, FindingView]) -> CellView | None:
     if cell is None:
         return None
-    if cell.status is None:
+    if cell.status is None or cell.untouched:
         return CellView("none", SYMBOL[None], "not judged", "", (), ())
     count = cell.counts.get(cell.status, 0)
     tally = f"{count:,}" if count == cell.total else f"{count:,} of {cell.total:,}"

@@ -134,7 +134,9 @@ def _matrix(report: RunReport) -> Iterator[str]:
             shown = [
                 " "
                 if cell is None
-                else f"{SYMBOL[cell.status]} {cell.status or 'not judged'}{' (known)' if cell.known else ''}"
+                else f"{SYMBOL[None]} not judged"
+                if cell.untouched
+                else f"{SYMBOL[cell.status]} {cell.status}{' (known)' if cell.known else ''}"
                 for cell in row
             ]
             rows.append(f"| {inline(clause.id)} | {inline(clause.level)} | {' | '.join(shown)} |")

@@ -33,7 +33,11 @@ def family(clause: str) -> str:
 
 
 class Cell(msgspec.Struct, frozen=True):
-    """One clause put to one target. ``status`` is None where no verdict speaks of the pair."""
+    """One clause put to one target.
+
+    ``status`` is None where the matrix has no such cell. The findings behind a blocked cell are all those on its target
+    under the same contract: one of them is what blocks it.
+    """
 
     clause: str
     target: str
@@ -47,12 +51,21 @@ class Cell(msgspec.Struct, frozen=True):
         return sum(self.counts.values())
 
     @property
+    def untouched(self) -> bool:
+        """Whether no case of the run speaks of the pair. That is no pass, and no fault of anybody either."""
+        return self.status is None or (self.status is Status.UNKNOWN and not self.total)
+
+    @property
     def known(self) -> str:
-        """The reasons, where the cell fails and an expectation covers every finding behind it; else empty.
+        """The reasons, where the cell fails or is blocked and every finding behind it is expected; else empty.
 
         A failing cell without any finding is not known: nothing explains it.
         """
-        if self.status is not Status.FAIL or not self.findings or any(not f.known for f in self.findings):
+        if (
+            self.status not in {Status.FAIL, Status.BLOCKED}
+            or not self.findings
+            or any(not f.known for f in self.findings)
+        ):
             return ""
         return "; ".join(dict.fromkeys(f.known for f in self.findings))
 
@@ -63,6 +76,7 @@ class Standing(msgspec.Struct, frozen=True):
     target: str
     levels: dict[str, dict[str, int]]
     known: dict[str, int]  # level -> failing clauses that expectations cover
+    untouched: dict[str, int]  # level -> clauses that no case speaks of
     absent: str  # why it was not asked
 
     def count(self, level: str, status: str) -> int:
@@ -90,7 +104,11 @@ class Standing(msgspec.Struct, frozen=True):
         if not self.judged("MUST"):
             others = sum(self.judged(level) for level in self.levels)
             return "no MUST clause was judged" if others else "nothing was judged"
-        return "conforms to every MUST clause judged"
+        judged = self.judged("MUST")
+        silent = sum(self.levels.get("MUST", {}).values()) - judged + self.untouched.get("MUST", 0)
+        if silent:
+            return f"conforms to the {plural(judged, 'MUST clause')} judged; {silent:,} not judged"
+        return f"conforms to all {plural(judged, 'MUST clause')}"
 
 
 class RunReport(msgspec.Struct, frozen=True):
@@ -177,16 +195,13 @@ class RunReport(msgspec.Struct, frozen=True):
     def all_clauses(self) -> tuple[Clause, ...]:
         """The clauses, and one made up for each id that only the matrix names, so that no row is lost."""
         named = {c.id for c in self.clauses}
-        extra = [
-            Clause(i, "MUST", "(the contract holds no such clause)", "") for i in self.summary.matrix if i not in named
-        ]
-        return (*self.clauses, *extra)
+        return (*self.clauses, *(_nameless(i) for i in self.summary.matrix if i not in named))
 
     def cells(self) -> dict[tuple[str, str], Cell]:
         """Every pair of clause and target that was asked for.
 
-        A pair is left out only where the target has no verdict under any clause of that contract: it belongs to
-        another subject. A pair left unjudged inside its own contract is there, with status None.
+        A pair is left out only where the target belongs to another subject: the matrix has no such cell, and where it
+        lacks the whole clause, the target has no cell under any clause of that contract.
         """
         by_pair: dict[tuple[str, str], list[Finding]] = {}
         for finding in self.findings:
@@ -197,12 +212,18 @@ class RunReport(msgspec.Struct, frozen=True):
         cells = {}
         for clause in self.all_clauses():
             for target in self.targets:
-                if (family(clause.id), target) not in asked:
+                row = matrix.get(clause.id)
+                if target not in row if row is not None else (family(clause.id), target) not in asked:
                     continue
                 pair = (clause.id, target)
-                status = matrix.get(clause.id, {}).get(target)
+                status = (row or {}).get(target)
                 counts = self.summary.counts.get(clause.id, {}).get(target, {})
-                cells[pair] = Cell(*pair, Status(status) if status else None, counts, tuple(by_pair.get(pair, ())))
+                behind = by_pair.get(pair, ())
+                if status == Status.BLOCKED:
+                    behind = [
+                        f for f in self.findings if target in f.targets and family(clause.id) in map(family, f.clauses)
+                    ]
+                cells[pair] = Cell(*pair, Status(status) if status else None, counts, tuple(behind))
         return cells
 
     def standings(self) -> tuple[Standing, ...]:
@@ -210,14 +231,16 @@ class RunReport(msgspec.Struct, frozen=True):
         level = {c.id: c.level for c in self.all_clauses()}
         levels: dict[str, dict[str, dict[str, int]]] = {t: {} for t in self.targets}
         known: dict[str, dict[str, int]] = {t: {} for t in self.targets}
+        untouched: dict[str, dict[str, int]] = {t: {} for t in self.targets}
         for (clause, target), cell in self.cells().items():
-            if cell.status is None:
+            if cell.status is None or cell.untouched:
+                untouched[target][level[clause]] = untouched[target].get(level[clause], 0) + 1
                 continue
             row = levels[target].setdefault(level[clause], {})
             row[cell.status] = row.get(cell.status, 0) + 1
-            if cell.known:
+            if cell.known and cell.status is Status.FAIL:
                 known[target][level[clause]] = known[target].get(level[clause], 0) + 1
-        return tuple(Standing(t, levels[t], known[t], self.absent(t)) for t in self.targets)
+        return tuple(Standing(t, levels[t], known[t], untouched[t], self.absent(t)) for t in self.targets)
 
     def headline(self) -> str:
         """The verdict on the whole run in one sentence."""
@@ -231,6 +254,13 @@ class RunReport(msgspec.Struct, frozen=True):
         if self.exit is not Exit.OK:
             return f"No new finding, {known}; but {EXIT_WORDS[self.exit]}"
         return f"Nothing unexpected: no new finding, {known}"
+
+
+def _nameless(clause: str) -> Clause:
+    # The judge files what is its own fault under a name in parentheses.
+    if clause.startswith("("):
+        return Clause(clause, "HARNESS", "Verdicts here are faults of the harness or a suite, never of a target.", "")
+    return Clause(clause, "MUST", "(the contract holds no such clause)", "")
 
 
 def plural(count: int, noun: str) -> str:

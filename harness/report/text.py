@@ -112,4 +112,4 @@ def flatten(value: Json, prefix: str = "") -> list[tuple[str, str]]:
         return rows
     if isinstance(value, list | tuple) and all(isinstance(v, str | int | float) for v in value):
         return [(prefix, one_line(", ".join(str(v) for v in value), 1_000) or "none")]
-    return [(prefix, brief(value, 1_000))]
+    return [(prefix, "none" if value == {} else brief(value, 1_000))]

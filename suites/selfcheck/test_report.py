@@ -26,7 +26,7 @@ from harness.outcome import Exit, Status
 from harness.records import Case, Finding, Verdict, to_line
 from harness.report import FORMATS, RunReport, console, html, junit, markdown, ndjson, plots, schema, text, write
 from suites.selfcheck import sample_run
-from suites.selfcheck.sample_run import ALPHA, BETA, DELTA, GAMMA, JOIN, LIMIT, SAMPLES, sample
+from suites.selfcheck.sample_run import ALPHA, BETA, DELTA, GAMMA, JOIN, LIMIT, LSE, SAMPLES, sample
 
 replace = msgspec.structs.replace
 
@@ -219,17 +219,38 @@ def test_a_new_finding_beside_a_known_one_is_a_failure() -> None:
     assert JOIN.replay in (failure.text or "")
 
 
+def test_what_a_known_failure_blocks_is_known_too() -> None:
+    known = replace(LSE, known="upstream issue 13")
+    blocked = with_cell("M-PAGE-2", GAMMA, "blocked", (known,))
+    skipped = junit_case(blocked, "M-PAGE-2", GAMMA).find("skipped")
+    assert skipped is not None
+    assert skipped.get("message") == "known: upstream issue 13"
+    # A known finding of another subject explains nothing here.
+    elsewhere = with_cell("M-PAGE-2", GAMMA, "blocked", (replace(known, clauses=("R-BOS-1",)),))
+    assert junit_case(elsewhere, "M-PAGE-2", GAMMA).find("error") is not None
+
+
+def test_junit_is_red_exactly_where_the_exit_status_is_not_zero() -> None:
+    known = tuple(replace(f, known="x") for f in sample_run.FINDINGS)
+    names = tuple(f.signature for f in known)
+    calm = replace(with_summary(exit=0, new=(), known=names, stale=("some|expectation",)), findings=known)
+    for report, red in ((sample(), True), (calm, False), (replace(calm, footer=None), True)):
+        root = ET.fromstring(produce(report, "junit"))
+        assert (int(root.get("failures") or 0) + int(root.get("errors") or 0) > 0) == red
+        assert (report.exit is not Exit.OK) == red
+
+
 def test_a_known_finding_never_excuses_an_error() -> None:
     known = replace(LIMIT, known="upstream issue 12", clauses=("R-BOS-1",), targets=(ALPHA,))
     case = junit_case(with_cell("R-BOS-1", ALPHA, "error", (known,)), "R-BOS-1", ALPHA)
     assert case.find("error") is not None
 
 
-def test_a_stale_expectation_fails_in_junit_and_stands_in_the_others() -> None:
+def test_a_stale_expectation_stands_in_every_format() -> None:
     report = with_summary(stale=("lower|gone|missing",))
     root = ET.fromstring(produce(report, "junit"))
     assert any(
-        "lower|gone|missing" in (c.get("name") or "") and c.find("failure") is not None for c in root.iter("testcase")
+        "lower|gone|missing" in (c.get("name") or "") and c.find("skipped") is not None for c in root.iter("testcase")
     )
     assert "lower|gone|missing" in markdown.render(report)
     assert "lower|gone|missing" in produce(report, "html").decode()
@@ -257,10 +278,12 @@ def test_standings_say_who_conforms() -> None:
     assert said[ALPHA] == "fails 1 MUST clause"
     assert said[DELTA] == "not asked: this processor has no NEON"
     calm = with_cell("R-JOIN-1", ALPHA, "pass", ())
-    assert calm.standings()[0].sentence == "conforms to every MUST clause judged"
+    assert calm.standings()[0].sentence == "conforms to all 3 MUST clauses"
     unjudged = {c: {ALPHA: "unsupported"} for c in ("R-JOIN-1", "R-BOS-1")}
     nothing = with_summary(matrix=unjudged, counts={})
     assert nothing.standings()[0].sentence == "nothing was judged"
+    silent = with_summary(matrix={"R-JOIN-1": {ALPHA: "pass"}, "R-BOS-1": {ALPHA: "unknown"}}, counts={})
+    assert silent.standings()[0].sentence == "conforms to the 1 MUST clause judged; 2 not judged"
     broken = with_cell("R-JOIN-1", ALPHA, "unknown", ())
     assert broken.standings()[0].sentence == "1 MUST clause could not be judged"
 
