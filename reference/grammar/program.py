@@ -83,7 +83,7 @@ def to_program(node: Node) -> list[Instruction]:
 def from_program(program: Sequence[Sequence[Any]]) -> Node:
     """Read a program back. Forgiving about operands (see above), strict about everything else.
 
-    :raises ProgramError: an unknown instruction, or arguments that make no expression (a reversed range, a count below 0)
+    :raises ProgramError: an unknown instruction, or arguments that make no expression (a reversed range)
     """
     stack: list[Node] = []
     for step in program:

@@ -1,0 +1,7 @@
+"""Regular expressions put to grammar compilers."""
+
+from __future__ import annotations
+
+from suites.grammar.suite import GrammarSuite
+
+SUITE = GrammarSuite()

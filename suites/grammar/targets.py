@@ -1,0 +1,200 @@
+"""Who can be asked: the four grammar compilers, each in an environment of its own, and two matchers that come along.
+
+A case holds a program (see :mod:`reference.grammar.program`); a compiler gets the pattern text, the strings, and an
+ordinary expression for afterwards. What is right is not in the case and never sent.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from harness.outcome import Outcome
+from harness.provision import Venv, find
+from harness.records import Case, Json
+from harness.sandbox import Limits
+from harness.suite import Needed, Session, TargetKind, TargetName
+from harness.targets.base import Answer, Blobs, Hello, InProcess, Target, TargetUnavailable, Unsupported
+from harness.targets.stdio import WorkerTarget, python_worker
+from reference.grammar.text import to_text
+from suites.grammar import nfa
+from suites.grammar.features import parsed
+
+OPS: Final = Path(__file__).with_name("ops")
+MIB: Final = 1 << 20
+
+OP: Final = "regex"
+AFTER_PATTERN: Final = "x[0-9]{2}y?"
+AFTER_PROBES: Final = ("x12", "x1", "x12y", "y12", "x123")
+
+CPU_S: Final = 5.0
+WALL_S: Final = 12.0
+MEMORY_MIB: Final = 1024  # above what the compiler's process needs at rest
+
+Operation = Callable[[dict[str, Any]], dict[str, Any]]
+"""From pattern, probes, twice and after to decision, accepts, again and after (see ``ops/matching.py``)."""
+
+
+def wire(input_: dict[str, Json]) -> dict[str, Json]:
+    """What a compiler is sent for a case's input.
+
+    :raises ValueError: the input holds no program
+    """
+    node = parsed(input_)
+    if node is None:
+        raise ValueError(f"the case holds no program: {str(input_)[:200]}")
+    return {
+        "pattern": to_text(node),
+        "probes": input_["probes"],
+        "twice": input_["twice"],
+        "after": {"pattern": AFTER_PATTERN, "probes": list(AFTER_PROBES)},
+    }
+
+
+def settle(answer: Answer) -> Answer:
+    """Turn the decision in a payload into the outcome class."""
+    if answer.outcome is not Outcome.ANSWERED or not isinstance(answer.payload, dict):
+        return answer
+    outcome = {"refused": Outcome.REFUSED, "failed": Outcome.FAILED}.get(answer.payload.get("decision", ""))
+    if outcome is None:
+        return answer
+    return msgspec.structs.replace(answer, outcome=outcome, detail=str(answer.payload.get("reason", ""))[:500])
+
+
+class Compiler:
+    """A compiler behind another target: sends it the text of a case's program, reads the decision from its payload."""
+
+    def __init__(self, inner: Target, send: Callable[[dict[str, Json]], dict[str, Json]] = wire) -> None:
+        self._inner, self._send = inner, send
+        self.name = inner.name
+        self.transport = inner.transport
+
+    def open(self) -> Hello:
+        """Open the target behind it."""
+        return self._inner.open()
+
+    def run(self, case: Case, blobs: Blobs) -> Answer:
+        """Put one case to it."""
+        sent = msgspec.structs.replace(case, input=self._send(case.input))
+        return settle(self._inner.run(sent, blobs))
+
+    def close(self) -> None:
+        """Close the target behind it."""
+        self._inner.close()
+
+
+def limits(session: Session, rest_mib: int) -> Limits:
+    """The limits of one compiler: the session's, else this suite's. ``rest_mib``: what its process needs at rest."""
+    given = session.limits
+    memory = given.get("memory_mb", MEMORY_MIB + rest_mib)
+    return Limits(
+        wall_s=given.get("wall_s", WALL_S),
+        cpu_s=given.get("cpu_s", CPU_S),
+        memory_bytes=int(memory * MIB),
+        output_bytes=int(given.get("output_mb", 64) * MIB),
+    )
+
+
+class _Row(msgspec.Struct, frozen=True):
+    """One compiler: its distribution, what else its environment needs, its operations, its memory at rest (MiB)."""
+
+    summary: str
+    operations: str
+    module: str
+    version: str
+    beside: tuple[str, ...] = ()
+    rest_mib: int = 64
+    disk_bytes: int = 1 << 28
+
+
+# An open range for torch takes a CUDA build of several GB; below 2.14 pip takes the CPU build where it is offered one.
+COMPILERS: Final[dict[str, _Row]] = {
+    "xgrammar": _Row(
+        "xgrammar, byte by byte, in its own environment",
+        "for_xgrammar.py",
+        "xgrammar",
+        "0.2.8",
+        ("torch>=2.6,<2.14", "transformers>=4.50,<6", "numpy"),
+        512,
+        6 << 30,
+    ),
+    "llguidance": _Row("llguidance, byte by byte", "for_llguidance.py", "llguidance", "1.7.6"),
+    "outlines-core": _Row("outlines-core, byte by byte", "for_outlines_core.py", "outlines_core", "0.2.14"),
+    "lm-format-enforcer": _Row(
+        "lm-format-enforcer, character by character", "for_lmfe.py", "lmformatenforcer", "0.11.3", ("numpy",)
+    ),
+}
+
+
+def _needed(name: TargetName) -> Needed:
+    row = COMPILERS[name.kind]
+    recipe = Venv((f"{name.kind}=={name.version}", *row.beside), imports=(row.module,), disk_bytes=row.disk_bytes)
+    return Needed(f"{name.kind}@{name.version}", recipe)
+
+
+class _Absent:
+    """A compiler whose environment is not there yet."""
+
+    transport = "worker"
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def open(self) -> Hello:
+        raise TargetUnavailable(f"{self.name} is not provisioned; run: afere targets add {self.name}")
+
+    def run(self, case: Case, blobs: Blobs) -> Answer:
+        raise Unsupported(f"{self.name} is not provisioned, so it cannot be asked case {case.id} ({type(blobs)})")
+
+    def close(self) -> None:
+        """Nothing to end."""
+
+
+def _build(name: TargetName, session: Session) -> Target:
+    row = COMPILERS[name.kind]
+    environment = find(str(name))
+    if environment is None or environment.python is None:
+        return _Absent(str(name))
+    command = python_worker(environment.python, OPS / row.operations)
+    variables = {**environment.env, "HF_HUB_OFFLINE": "1"}
+    return Compiler(
+        WorkerTarget(
+            str(name), command, logs=session.logs, limits=limits(session, row.rest_mib), env=variables, ready_s=120.0
+        )
+    )
+
+
+def python_re(name: str, session: Session) -> Target:
+    """Python's ``re`` in a worker of the interpreter that runs Afere."""
+    command = python_worker(sys.executable, OPS / "for_re.py")
+    return Compiler(WorkerTarget(name, command, logs=session.logs, limits=limits(session, 64), ready_s=60.0))
+
+
+def in_process(name: str, operation: Operation, reports: dict[str, Json] | None = None) -> Target:
+    """A matcher in this process."""
+    return Compiler(InProcess(name, {OP: lambda input_, _arrays: operation(input_)}, reports))
+
+
+def kinds() -> dict[str, TargetKind]:
+    """Every target of this suite, by kind."""
+    table = {
+        kind: TargetKind(kind, row.summary, _build, needs=_needed, versions=(row.version,))
+        for kind, row in COMPILERS.items()
+    }
+    table["python-re"] = TargetKind(
+        "python-re",
+        "Python's own re in a worker: what a program without a grammar compiler would use",
+        lambda name, session: python_re(str(name), session),
+        embedded=True,
+    )
+    table["nfa"] = TargetKind(
+        "nfa",
+        "a small automaton without backtracking, in process: refuses what it cannot bound",
+        lambda name, _session: in_process(str(name), nfa.operation, {"limits": nfa.LIMITS}),
+        embedded=True,
+    )
+    return table
