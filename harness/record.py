@@ -72,8 +72,12 @@ def open_one(suite: Suite, name: str, target: Target) -> Opened:
         unsupported = str(error) or "not supported on this machine"
     except TargetUnavailable as error:
         unavailable = str(error) or "not available"
+    except Exception as error:  # a target that breaks while it opens costs itself, not the run
+        unavailable = f"opening it raised {type(error).__name__}: {error}"
+    # What a target reports may be of any type (a str subclass, a version object); the header holds plain JSON.
+    reports = json.loads(json.dumps(hello.reports, default=str))
     info = TargetInfo(
-        name, suite.name, target.transport, hello.capabilities, hello.reports, hello.limits, unsupported, unavailable
+        name, suite.name, target.transport, hello.capabilities, reports, hello.limits, unsupported, unavailable
     )
     return Opened(suite, name, target, info)
 
