@@ -211,7 +211,10 @@ class SelfCheck(msgspec.Struct, frozen=True, tag="selfcheck"):
 
 
 def canonical(value: Json) -> bytes:
-    """Encode JSON canonically: sorted keys, no spaces, ASCII escapes (so that lone surrogates survive)."""
+    """Encode JSON canonically: sorted keys, no spaces, ASCII escapes (so that lone surrogates survive).
+
+    A high surrogate followed by a low one is the same JSON text as the character that the two stand for.
+    """
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=True).encode("ascii")
 
 

@@ -5,11 +5,36 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
+from harness.findings import Note
 from harness.outputs import OUTPUTS
 from harness.report import schema
 from harness.run import Options
 
-TYPES: Final[dict[str, Any]] = {**schema.TYPES, **OUTPUTS, "options": Options}
+TYPES: Final[dict[str, Any]] = {
+    **schema.TYPES,
+    **OUTPUTS,
+    "options": Options,
+    "notes": dict[str, Note],
+    "ratios": dict[str, dict[str, tuple[float, ...]]],
+}
+
+FILES: Final[dict[str, str]] = {
+    "options.json": "options",
+    "header.json": "header",
+    "plan.ndjson": "case",
+    "observations/*.ndjson": "observation",
+    "footer.json": "footer",
+    "minimised/plan.ndjson": "case",
+    "minimised/observations/*.ndjson": "observation",
+    "minimised/notes.json": "notes",
+    "clauses.ndjson": "clause",
+    "verdicts.ndjson": "verdict",
+    "findings/*.json": "finding",
+    "summary.json": "summary",
+    "ratios.json": "ratios",
+    "report.ndjson": "report-line",
+}
+"""Which schema describes which file of a run folder: the whole file, or each line of an ``.ndjson`` file."""
 
 
 def export(folder: Path) -> list[Path]:

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness import replay, run, suite
+from harness import suite
 from harness import cli as command_line
 from harness.blobs import BlobStore
 from harness.suite import Suite
@@ -44,8 +44,7 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Install:
 
     def put(*suites: Suite) -> None:
         found = {one.name: one for one in suites}
-        for module in (suite, run, replay):
-            monkeypatch.setattr(module, "all_suites", lambda: found)
+        monkeypatch.setattr(suite, "_load", lambda: (found, {}))
 
     return put
 
