@@ -19,7 +19,7 @@ COLDEST = 0.01
 """vLLM raises a temperature between 0 and this to it, and says so in its log."""
 
 TOP_LEVEL: dict[str, Json] = {
-    "stream": False, "priority": 0, "cache_salt": None, "return_token_ids": None, "stream_options": None,
+    "stream": False, "priority": 0, "cache_salt": None, "return_token_ids": False, "stream_options": None,
     "kv_transfer_params": None,
 }  # fmt: skip
 """Fields of the engine request beside the sampling parameters, with their documented defaults."""
@@ -63,10 +63,15 @@ def lower(setup: Setup, checked: Checked, length: int) -> tuple[Param, ...]:
     taken = checked.taken
     found = [_sampling(setup, name, taken) for name, rules in FIELDS.items() if rules.lowered and name not in _OTHERS]
     found += [_max_tokens(setup, checked, length), *_logprobs(checked), _n(taken), _structure(taken), _extra(taken)]
-    found += [
-        Param(name, (canonical(name, taken.get(name)),), "R-FIELD-1", "R-FIELD-2", name in taken) for name in TOP_LEVEL
-    ]
+    found += [_top_level(name, taken) for name in TOP_LEVEL]
     return tuple(found)
+
+
+def _top_level(name: str, taken: dict[str, Any]) -> Param:
+    values = [canonical(name, taken.get(name))]
+    if name == "stream_options" and not taken.get("stream") and values != [None]:
+        values.append(None)
+    return Param(name, tuple(values), "R-FIELD-1", "R-FIELD-2", name in taken)
 
 
 def _param(name: str, *values: Json, given: bool, agree: str = "") -> Param:

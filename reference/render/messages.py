@@ -10,7 +10,11 @@ import json
 from typing import Any
 
 from reference.render.choices import (
-    FUNCTION_KEYS, REQUEST_KWARGS, SPECIAL_TOKENS, TOOL_KEYS, part_text,
+    FUNCTION_KEYS,
+    REQUEST_KWARGS,
+    SPECIAL_TOKENS,
+    TOOL_KEYS,
+    part_text,
 )  # fmt: skip
 from reference.render.messages_check import arguments_kind
 from reference.render.records import Json, Normalised, Setup

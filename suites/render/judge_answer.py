@@ -1,0 +1,223 @@
+"""Judge answers: their form, their tokens, and the engine request that they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from harness.outcome import Status
+from harness.records import Json, Observation
+from reference.render.lower import lower, observed
+from reference.render.records import Choice, Evaluation, Param, Rendering, Setup
+from reference.render.tokenise import decode
+from reference.render.wire import PREFIX
+from suites.render.verdicts import Sheet
+
+Answers = Mapping[str, list[dict[str, Json]]]
+"""Target -> its engine requests, one for each prompt."""
+
+TOPICS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("R-TOOL-1", ("tools:set",)),
+    ("R-CALL-1", ("calls:set",)),
+    ("R-KWARGS-1", ("chat_template_kwargs:set",)),
+    ("R-DOC-1", ("documents:set",)),
+    ("R-SPECIAL-1", ("text:special-token",)),
+    ("R-UNI-1", ("text:non-ascii", "text:combining", "text:beyond-bmp", "text:separator")),
+    (
+        "R-TEXT-2",
+        ("text:markup", "text:backslash", "text:jinja", "text:control", "text:carriage-return", "text:blanks"),
+    ),
+    ("R-JOIN-2", ("content:one-part",)),
+    ("R-CONT-1", ("continue_final_message:set", "continue:generation-prompt-by-default")),
+    ("R-GEN-1", ("add_generation_prompt:set",)),
+    ("R-BOS-1", ("add_special_tokens:set",)),
+    ("R-PROMPT-1", ("prompt:ids",)),
+    ("R-TRUNC-1", ("truncate_prompt_tokens:set",)),
+    ("R-EXTRA-1", ("field:unknown", "message:unknown-field", "part:unknown-field")),
+    ("R-MSG-3", ("messages:several",)),
+)
+"""Clauses on the tokens, and the features of a case that bring each into play."""
+
+
+def answer_verdicts(
+    sheet: Sheet, setup: Setup, found: Evaluation, tags: frozenset[str], headers: Mapping[str, str],
+    seen: Mapping[str, Observation],
+) -> None:  # fmt: skip
+    """Judge the answered observations of a request that may be answered."""
+    answers = _well_formed(sheet, found, seen)
+    for name, requests in answers.items():
+        _identities(sheet, found, headers, name, requests)
+    if found.unrendered:
+        for name in answers:
+            sheet.add("R-TEXT-1", name, Status.SKIPPED, note=f"the reference does not render {found.unrendered}")
+        return
+    right = {name: r for name, r in answers.items() if _right_count(sheet, found, name, r)}
+    explained: dict[str, list[tuple[int, ...]]] = {}
+    for name, requests in right.items():
+        matches = [_match(setup, found, index, request) for index, request in enumerate(requests)]
+        _tokens(sheet, setup, found, tags, name, matches)
+        if all(isinstance(match, tuple) for match in matches):
+            explained[name] = [match for match in matches if isinstance(match, tuple)]
+    _choices(sheet, found, explained)
+    _parameters(sheet, setup, found, right)
+
+
+def _well_formed(sheet: Sheet, found: Evaluation, seen: Mapping[str, Observation]) -> dict[str, list[dict[str, Json]]]:
+    """R-ANSWER-1: a chat gives one engine request, a completion a list of them; each has token ids and an id."""
+    answers: dict[str, list[dict[str, Json]]] = {}
+    for name, observation in seen.items():
+        body = observation.payload.get("json") if isinstance(observation.payload, dict) else None
+        listed = [body] if found.checked.route == "chat" else body
+        good = isinstance(listed, list) and all(_engine_request(one) for one in listed)
+        if isinstance(listed, list) and good:
+            sheet.passed("R-ANSWER-1", name)
+            answers[name] = listed
+        else:
+            shape = ("answer", "(body)", "malformed")
+            sheet.fail("R-ANSWER-1", name, shape, "engine requests", str(body)[:300])
+    return answers
+
+
+def _engine_request(one: Json) -> bool:
+    if not isinstance(one, dict) or not isinstance(one.get("request_id"), str):
+        return False
+    ids = one.get("token_ids")
+    return isinstance(ids, list) and all(isinstance(i, int) and not isinstance(i, bool) for i in ids)
+
+
+def _identities(
+    sheet: Sheet, found: Evaluation, headers: Mapping[str, str], name: str, requests: Sequence[dict[str, Json]]
+) -> None:
+    """R-ID-1: the id begins with the route's prefix; R-ID-2: it carries the header's, R-ID-3: else the body's."""
+    prefix = PREFIX[found.checked.route]
+    given = headers.get("x-request-id")
+    clause = "R-ID-2" if given else "R-ID-3"
+    wanted = given or found.checked.taken.get("request_id") or ""
+    for request in requests:
+        identity = request["request_id"]
+        if identity.startswith(prefix):
+            sheet.passed("R-ID-1", name)
+        else:
+            sheet.fail("R-ID-1", name, ("answer", "request_id", "prefix"), prefix, identity)
+        if wanted and wanted in identity:
+            sheet.passed(clause, name)
+        elif wanted:
+            sheet.fail(clause, name, ("answer", "request_id", "value"), prefix + wanted, identity)
+
+
+def _right_count(sheet: Sheet, found: Evaluation, name: str, requests: Sequence[dict[str, Json]]) -> bool:
+    if len(requests) == len(found.results):
+        if len(found.results) > 1:
+            sheet.passed("R-PROMPT-7", name)
+        return True
+    sheet.fail("R-PROMPT-7", name, ("answer", "(results)", "count"), len(found.results), len(requests))
+    return False
+
+
+def _match(setup: Setup, found: Evaluation, index: int, request: dict[str, Json]) -> tuple[int, ...] | list[Json]:
+    """The combinations of choices that explain the token ids; a list (stage, expected, got) where none does."""
+    ids = tuple(request["token_ids"])
+    made = found.results[index]
+    fitting = tuple(i for i, one in enumerate(made) if isinstance(one, Rendering) and one.token_ids == ids)
+    if fitting:
+        return fitting
+    renderings = [one for one in made if isinstance(one, Rendering)]
+    text = decode(setup, ids)
+    same = [one for one in renderings if one.text is not None and decode(setup, one.token_ids) == text]
+    if same:
+        return ["tokenise", list(same[0].token_ids), list(ids)]
+    first = renderings[0]
+    expected: Json = list(first.token_ids) if first.text is None else decode(setup, first.token_ids)
+    return ["template" if first.text is not None else "tokenise", expected, list(ids) if first.text is None else text]
+
+
+def _tokens(
+    sheet: Sheet, setup: Setup, found: Evaluation, tags: frozenset[str], name: str,
+    matches: Sequence[tuple[int, ...] | list[Json]],
+) -> None:  # fmt: skip
+    """R-TEXT-1 and the clauses on its topics: the tokens are those of an admissible rendering."""
+    topics = [clause for clause, needed in TOPICS if any(tag in tags for tag in needed)]
+    if setup.bos and found.checked.route == "completions" and "prompt:ids" not in tags:
+        topics.append("R-BOS-2")
+    wrong = next((match for match in matches if isinstance(match, list)), None)
+    if wrong is None:
+        for clause in ("R-TEXT-1", "R-TOKEN-1", *topics):
+            sheet.passed(clause, name)
+        return
+    stage, expected, got = wrong
+    clause = "R-TOKEN-1" if stage == "tokenise" and found.results[0] else "R-TEXT-1"
+    if len(topics) == 1:
+        clause = topics[0]
+    sheet.fail(clause, name, (stage, "token_ids", "value"), expected, got)
+    for topic in topics:
+        if topic != clause:
+            sheet.add(topic, name, Status.BLOCKED, note="the tokens are wrong, and the request has several topics")
+
+
+def _choices(sheet: Sheet, found: Evaluation, explained: Mapping[str, list[tuple[int, ...]]]) -> None:
+    """The clause of each choice: the targets choose alike."""
+    if len(explained) < 2:
+        for choice in found.choices:
+            for name in explained:
+                sheet.add(choice.clause, name, Status.SKIPPED, note="no other answer to compare with")
+        return
+    for choice in found.choices:
+        says = {name: _options(found, choice, matches) for name, matches in explained.items()}
+        if set.intersection(*(set(options) for options in says.values())):
+            for name in explained:
+                sheet.passed(choice.clause, name)
+        else:
+            shape = ("normalise", choice.name, "differs")
+            sheet.disagree(choice.clause, shape, {name: " or ".join(sorted(o)) for name, o in says.items()})
+
+
+def _options(found: Evaluation, choice: Choice, matches: Sequence[tuple[int, ...]]) -> set[str]:
+    return {
+        made.choices[choice.name]
+        for combinations, fitting in zip(found.results, matches, strict=True)
+        for made in (combinations[i] for i in fitting)
+        if isinstance(made, Rendering)
+    }
+
+
+def _parameters(sheet: Sheet, setup: Setup, found: Evaluation, answers: Answers) -> None:
+    """R-PARAM and the clauses on single fields: what the engine request carries."""
+    chosen: dict[str, dict[str, tuple[Param, int]]] = {}
+    for name, requests in answers.items():
+        if not isinstance(requests[0].get("sampling_params"), dict):
+            sheet.fail("R-PARAM-1", name, ("lower", "sampling_params", "missing"), {}, None)
+            continue
+        carried = observed(requests[0])
+        for param in lower(setup, found.checked, len(requests[0]["token_ids"])):
+            got = carried.get(param.name)
+            if got in param.values and not isinstance(got, bool):
+                sheet.passed(param.clause, name)
+                chosen.setdefault(param.name, {})[name] = (param, param.values.index(got))
+            elif isinstance(got, bool) and any(got is value for value in param.values):
+                sheet.passed(param.clause, name)
+            else:
+                change = "missing" if got is None else "added" if param.values == (None,) else "value"
+                sheet.fail(param.clause, name, ("lower", _path(param.name), change), param.values[0], got)
+    for field, indexes in chosen.items():
+        _alike(sheet, field, indexes)
+
+
+def _path(name: str) -> str:
+    return (
+        name
+        if name in ("stream", "priority", "cache_salt", "return_token_ids", "stream_options")
+        else f"sampling_params.{name}"
+    )
+
+
+def _alike(sheet: Sheet, field: str, indexes: Mapping[str, tuple[Param, int]]) -> None:
+    if len(indexes) < 2:
+        return
+    param = next(iter(indexes.values()))[0]
+    if len({index for _, index in indexes.values()}) == 1:
+        if len(param.values) > 1 or param.given:
+            for name in indexes:
+                sheet.passed(param.agree, name)
+        return
+    filled = any(one.values[index] is None for one, index in indexes.values())
+    shape = ("lower", _path(field), "filled or missing" if filled and not param.given else "differs")
+    sheet.disagree(param.agree, shape, {name: one.values[index] for name, (one, index) in indexes.items()})
