@@ -58,7 +58,8 @@ class Program:
     ) -> None:
         self.name = name
         self.limits = limits
-        self.peak_bytes = 0  # highest sample of the tree since the last begin()
+        self.peak_bytes = 0  # highest sample of the tree since the last begin(), and the last one before it
+        self._resident = 0
         self.mark = secrets.token_hex(8)
         self._ended: Ending | None = None
         self._lock = threading.Lock()
@@ -123,7 +124,7 @@ class Program:
         """Arm the wall-clock and CPU limits: a request starts. ``wall_s`` replaces the limit for this request."""
         wall = self.limits.wall_s if wall_s is None else wall_s
         self._cpu_base = self._cpu  # of the last look, so up to one sampling period older than the request
-        self.peak_bytes = 0
+        self.peak_bytes = self._resident
         for pump in self._pumps.values():
             pump.mark()
         self._wall = wall
@@ -195,7 +196,7 @@ class Program:
         for pid in (self.pid, *tree.descendants(self.pid)):
             one = tree.usage(pid)
             resident, cpu = resident + one[0], cpu + one[1]
-        self._cpu = max(self._cpu, cpu)
+        self._cpu, self._resident = max(self._cpu, cpu), resident  # a child that ended unwaited takes its time along
         self.peak_bytes = max(self.peak_bytes, resident)
         limits = self.limits
         if limits.memory_bytes is not None and resident > limits.memory_bytes:

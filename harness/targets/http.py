@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-import httpx
 import msgspec
 
 from harness.outcome import Outcome
@@ -16,21 +15,18 @@ from harness.records import Case, Cost, Json
 from harness.sandbox import Limits, NotReady, Program, StartFailed, free_port, limits_in_force, wait_ready
 from harness.targets.base import Answer, Blobs, Hello, TargetUnavailable, Unsupported
 from harness.targets.stdio import OUTCOMES
+from harness.targets.wire import BrokenOffError, Connection, Request, Response, TooLateError, TooLongError
+
+__all__ = ["HttpTarget", "Request", "Server", "outcome_of"]
 
 HOST: Final = "127.0.0.1"
 PORTS: Final = 4  # how many ports are tried where another program takes the one that was free
 GONE_S: Final = 0.3  # how long a server whose connection broke is given to turn out to be gone
+PROBE_S: Final = 10.0
+SLACK_S: Final = 5.0  # how much later than the sandbox this client gives up on a server of ours
+OK: Final = 200
 KEPT: Final = ("content-type",)
 BUSY_PORT: Final = ("address already in use", "address in use", "errno 98", "errno 48")
-
-
-class Request(msgspec.Struct, frozen=True):
-    """One HTTP request; ``path`` begins with a slash."""
-
-    method: str
-    path: str
-    headers: dict[str, str] = {}
-    body: bytes | None = None
 
 
 class Server(msgspec.Struct, frozen=True):
@@ -78,7 +74,7 @@ class HttpTarget:
         self._logs, self._limits, self._headers = logs, limits, tuple(headers)
         self._capabilities, self._reports, self._describe = tuple(capabilities), dict(reports or {}), describe
         self._program: Program | None = None
-        self._client: httpx.Client | None = None
+        self._client: Connection | None = None
         self._closed = False
 
     def open(self) -> Hello:
@@ -89,10 +85,10 @@ class HttpTarget:
         self._closed = False
         limits = limits_in_force(self._limits)
         if self._server is None:
-            self._client = self._connect(self._url)
             try:
-                self._client.get("/")  # any status will do: it is there
-            except (httpx.HTTPError, httpx.InvalidURL) as error:
+                self._client = Connection(self._url)
+                self._client.ask(Request("GET", "/"), self._limits.wall_s, self._limits.reply_bytes)
+            except (ValueError, BrokenOffError, TooLateError, TooLongError) as error:  # any status will do
                 self.close()
                 raise TargetUnavailable(
                     f"{self.name}: no server answers at {self._url} ({error}); start it, or correct the address"
@@ -134,65 +130,59 @@ class HttpTarget:
         client, program = self._client, self._program
         if client is None:
             return Answer(Outcome.FAILED, detail=f"{self.name} was closed")
+        # The wall-clock limit of a server of ours is the sandbox's: it ends the server, and that ends the exchange.
+        wall = self._limits.wall_s
+        patience = wall if wall is None or program is None else wall + SLACK_S
         if program is not None:
             program.begin()
         begun = time.monotonic()
-        body = bytearray()
         try:
-            sent = client.build_request(request.method, request.path, headers=request.headers, content=request.body)
-            response = client.send(sent, stream=True)
-            try:
-                for chunk in response.iter_bytes():
-                    body += chunk
-                    if len(body) > self._limits.reply_bytes:
-                        return Answer(Outcome.FAILED, detail=f"a reply longer than {self._limits.reply_bytes} bytes")
-                    if self._late(begun):
-                        raise httpx.ReadTimeout("the reply trickles")
-            finally:
-                response.close()
-        except (httpx.HTTPError, httpx.InvalidURL, RuntimeError) as error:  # RuntimeError: closed by another thread
-            return self._broken(request, error, begun, again=again and not body)
+            response = client.ask(request, patience, self._limits.reply_bytes)
+        except TooLongError as error:
+            return Answer(Outcome.FAILED, detail=str(error), cost=self._cost(begun))
+        except (BrokenOffError, TooLateError) as error:
+            return self._broken(request, error, begun, again=again)
         finally:
             if program is not None:
                 program.finish()
-        cost = Cost(wall_s=time.monotonic() - begun, rss_bytes=(program and program.peak_bytes) or None)
-        return Answer(outcome_of(response.status_code), self._payload(response, bytes(body)), cost=cost)
+        return Answer(outcome_of(response.status), self._payload(response), cost=self._cost(begun))
 
-    def _payload(self, response: httpx.Response, body: bytes) -> Json:
+    def _payload(self, response: Response) -> Json:
         payload: dict[str, Json] = {
-            "status": response.status_code,
+            "status": response.status,
             "headers": {name: response.headers[name] for name in self._headers if name in response.headers},
         }
         try:
-            payload["json"] = json.loads(body)
+            payload["json"] = json.loads(response.body)
         except (ValueError, RecursionError):
-            payload["text"] = body.decode("utf-8", "backslashreplace")
+            payload["text"] = response.body.decode("utf-8", "backslashreplace")
         return payload
 
-    def _broken(self, request: Request, error: Exception, begun: float, *, again: bool) -> Answer:
+    def _broken(self, request: Request, error: BrokenOffError | TooLateError, begun: float, *, again: bool) -> Answer:
         """Say what a failed exchange was: an end of the server, a timeout, or a connection that broke."""
-        cost = Cost(wall_s=time.monotonic() - begun)
         if self._closed:
-            return Answer(Outcome.FAILED, detail=f"{self.name} was closed", cost=cost)
+            return Answer(Outcome.FAILED, detail=f"{self.name} was closed", cost=self._cost(begun))
         program = self._program
         if program is not None and self._gone(program):
-            cost = msgspec.structs.replace(cost, rss_bytes=program.peak_bytes or None)
-            tail, ending = program.tail(3), program.ending()
+            cost, tail, ending = self._cost(begun), program.tail(3), program.ending()
             self._lose()
             detail = f"the server {ending}" + (f"; its last lines: {tail}" if tail else "")
             return Answer(OUTCOMES[ending.cause], detail=detail, cost=cost)
-        if isinstance(error, httpx.TimeoutException):
-            self._lose(keep_url=True)  # a server that is still busy with this case must not get the next one
-            return Answer(Outcome.TIMED_OUT, detail=f"no complete answer within {self._limits.wall_s:g} s", cost=cost)
-        if again and isinstance(
-            error, httpx.ConnectError | httpx.ReadError | httpx.WriteError | httpx.RemoteProtocolError
-        ):
+        cost = self._cost(begun)
+        if isinstance(error, TooLateError):
+            self._lose()  # a server of ours that is still busy with this case must not get the next one
+            return Answer(Outcome.TIMED_OUT, detail=str(error), cost=cost)
+        if again and not error.received:
             # A server may close an idle connection at any time. A new one tells that apart from a refusal to answer.
             return self._send(request, again=False)
-        what = type(error).__name__
-        if program is None and isinstance(error, httpx.ConnectError):
+        if program is None and not error.connected:
             return Answer(Outcome.CRASHED, detail=f"{self._url} no longer answers: {error}", cost=cost)
-        return Answer(Outcome.FAILED, detail=f"broke off the exchange, twice: {what}: {error}", cost=cost)
+        often = "broke off the exchange" if error.received else "broke off the exchange, twice"
+        return Answer(Outcome.FAILED, detail=f"{often}: {error}", cost=cost)
+
+    def _cost(self, begun: float) -> Cost:
+        peak = self._program.peak_bytes if self._program is not None else 0
+        return Cost(wall_s=time.monotonic() - begun, rss_bytes=peak or None)
 
     def _start(self, server: Server) -> None:
         for attempt in range(PORTS):
@@ -208,13 +198,13 @@ class HttpTarget:
                 )
             except StartFailed as error:
                 raise TargetUnavailable(str(error)) from error
-            client = self._connect(f"http://{HOST}:{port}")
+            client = Connection(f"http://{HOST}:{port}")
             self._program, self._client = program, client
 
-            def probe(client: httpx.Client = client, path: str = server.ready_path) -> bool:
+            def probe(client: Connection = client, path: str = server.ready_path) -> bool:
                 try:
-                    return client.get(path, timeout=5.0).status_code == httpx.codes.OK
-                except (httpx.HTTPError, RuntimeError):
+                    return client.ask(Request("GET", path), PROBE_S, self._limits.reply_bytes).status == OK
+                except (BrokenOffError, TooLateError, TooLongError):
                     return False
 
             try:
@@ -227,23 +217,12 @@ class HttpTarget:
             else:
                 return
 
-    def _connect(self, url: str) -> httpx.Client:
-        # The wall-clock limit of a server of ours is the sandbox's: it ends the server, and that ends the exchange.
-        wall = self._limits.wall_s
-        timeout = None if wall is None else wall if self._server is None else wall + 5.0
-        ours = self._server is not None
-        return httpx.Client(base_url=url, timeout=timeout, trust_env=not ours, follow_redirects=False)
-
     def _get(self, path: str) -> Json:
         assert self._client is not None
         try:
-            return self._client.get(path).json()
-        except (httpx.HTTPError, ValueError) as error:
+            return json.loads(self._client.ask(Request("GET", path), PROBE_S, self._limits.reply_bytes).body)
+        except (BrokenOffError, TooLateError, TooLongError, ValueError) as error:
             raise TargetUnavailable(f"{self.name}: GET {path} gave no JSON ({error})") from None
-
-    def _late(self, begun: float) -> bool:
-        wall = self._limits.wall_s
-        return wall is not None and time.monotonic() - begun > wall
 
     @staticmethod
     def _gone(program: Program) -> bool:
@@ -253,14 +232,13 @@ class HttpTarget:
             time.sleep(0.005)
         return not program.running
 
-    def _lose(self, *, keep_url: bool = False) -> str:
-        """Drop the connection and stop the server; says how it ended."""
-        client, self._client = self._client, None
-        if client is not None:
-            client.close()
+    def _lose(self) -> str:
+        """Hang up, and stop the server where it is ours; says how it ended."""
         program, self._program = self._program, None
-        if program is None and keep_url:
-            self._client = self._connect(self._url)
+        if self._client is not None:
+            self._client.close()
+        if self._server is not None:
+            self._client = None
         return "" if program is None else str(program.ending())
 
 
