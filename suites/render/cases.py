@@ -13,6 +13,7 @@ from typing import Any
 from harness.records import Case, Json
 from suites.render import edges, snippets, texts
 from suites.render.draw import Draw, Stream
+from suites.render.ordered import pack, settle
 from suites.render.setups import LEDGER, OPEN, SERVED
 
 SUITE = "render"
@@ -23,7 +24,7 @@ Spec = tuple[str, dict[str, Json]]
 
 def plain_chat() -> Body:
     """The plainest chat request."""
-    return {"model": SERVED, "messages": [{"role": "user", "content": "Hi"}]}
+    return {"messages": [{"content": "Hi", "role": "user"}], "model": SERVED}
 
 
 def plain_completion() -> Body:
@@ -33,13 +34,19 @@ def plain_completion() -> Body:
 
 def plain_template() -> dict[str, Json]:
     """The plainest template case."""
-    messages = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yes"}]
+    messages = [{"content": "Hi", "role": "user"}, {"content": "Yes", "role": "assistant"}]
     return {"setup": OPEN, "snippets": [snippets.PLAIN], "messages": messages, "variables": {}}
 
 
 def request(op: str, body: Body, setup: str = LEDGER, **more: Json) -> Spec:
-    """Make a case that sends ``body`` to a set-up."""
-    return op, {"setup": setup, "body": body, **more}
+    """Make a case that sends ``body`` to a set-up.
+
+    The order of keys is kept where a template can print it, and sorted in the request itself and in its messages.
+    """
+    body = dict(sorted(body.items()))
+    if "messages" in body:
+        body["messages"] = settle(body["messages"])
+    return op, {"setup": setup, "body": pack(body), **more}
 
 
 # ---- edge lists
@@ -113,12 +120,8 @@ def _routes() -> Iterator[tuple[int, Spec]]:
 
 def template_case(names: list[str], variables: dict[str, Json], **more: Json) -> Spec:
     """Make a template case from snippets by name."""
-    return "template", {
-        **plain_template(),
-        "snippets": [snippets.SNIPPETS[n] for n in names],
-        "variables": variables,
-        **more,
-    }
+    given = {"snippets": [snippets.SNIPPETS[n] for n in names], "variables": pack(variables), **pack(more)}
+    return "template", {**plain_template(), **given}
 
 
 def _templates() -> Iterator[tuple[int, Spec]]:
@@ -127,9 +130,10 @@ def _templates() -> Iterator[tuple[int, Spec]]:
     for rank, value in enumerate(snippets.VALUES):
         for place, name in enumerate(snippets.TAKES_VALUE):
             yield 2 + rank // 3 + place, template_case([name], {"v": value})
-    for rank, extra in enumerate(
-        ({"tools": [edges.TOOL]}, {"add_generation_prompt": False}, {"documents": [{"text": "x"}]})
-    ):
+    extras: list[dict[str, Json]] = [
+        {"tools": [edges.TOOL]}, {"add_generation_prompt": False}, {"documents": [{"text": "x"}]},
+    ]  # fmt: skip
+    for rank, extra in enumerate(extras):
         yield 1 + rank, template_case(["given"], {}, **extra)
 
 
@@ -256,7 +260,7 @@ def template_input(draw: Draw) -> Spec:
     value = json_value(draw) if draw.odds(3) else draw.pick(snippets.VALUES)
     variables = {"v": value} if any(name in snippets.TAKES_VALUE for name in names) else {}
     roles = ("user", "assistant")
-    messages = [{"role": roles[i % 2], "content": texts.text(draw)} for i in range(1 + draw.below(4))]
+    messages = [{"content": texts.text(draw), "role": roles[i % 2]} for i in range(1 + draw.below(4))]
     return template_case(names, variables, messages=messages)
 
 

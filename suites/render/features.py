@@ -17,6 +17,7 @@ from reference.render.messages_check import TEXT_PARTS, arguments_kind
 from reference.render.records import Route
 from reference.render.validate import budget, validate
 from suites.render import snippets, texts
+from suites.render.ordered import unpack
 from suites.render.setups import LEDGER, setups
 
 PLAIN_FIELDS = frozenset({"model", "messages", "prompt"})
@@ -24,7 +25,7 @@ PLAIN_FIELDS = frozenset({"model", "messages", "prompt"})
 
 def features(case: Case) -> frozenset[str]:
     """Tags of a case."""
-    given = case.input
+    given = unpack(case.input)
     found: set[str] = set()
     if given.get("setup") != LEDGER and case.op != "template":
         found.add(f"setup:{given['setup']}")
@@ -188,7 +189,7 @@ def _template(given: dict[str, Json]) -> Iterator[str]:
     listed = [source for source in given["snippets"] if source != snippets.PLAIN]
     for source in listed:
         name = snippets.NAMES.get(source, "unknown")
-        yield f"snippet:{name}"
+        yield from snippets.TAGS.get(name, (f"snippet:{name}",))
     if any(snippets.NAMES.get(source) in snippets.TAKES_VALUE for source in listed):
         yield f"value:{snippets.kind(given['variables'].get('v'))}"
     for message in given["messages"]:

@@ -19,6 +19,7 @@ from reference.render.records import Evaluation, Question, Refusal, Route, Setup
 from suites.render.features import features, json_problem, route_of
 from suites.render.judge_answer import answer_verdicts
 from suites.render.judge_template import template_verdicts
+from suites.render.ordered import unpack
 from suites.render.setups import setups
 from suites.render.verdicts import Sheet
 
@@ -70,7 +71,7 @@ def answered(observations: Observations) -> dict[str, Observation]:
 
 def _request(sheet: Sheet, case: Case, observations: Observations) -> None:
     setup = setups()[case.input["setup"]]
-    judge_request(sheet, case, setup, route_of(case), case.input["body"], observations)
+    judge_request(sheet, case, setup, route_of(case), unpack(case.input["body"]), observations)
 
 
 def judge_request(

@@ -9,6 +9,7 @@ from harness.records import Case, Json, Observation
 from reference.render import template, tokenise
 from reference.render.records import Normalised
 from suites.render import snippets
+from suites.render.ordered import unpack
 from suites.render.setups import plain_format
 from suites.render.verdicts import Sheet
 
@@ -51,7 +52,7 @@ def template_verdicts(sheet: Sheet, case: Case, observations: Mapping[str, Obser
     setup = plain_format(case.input["setup"])
     clause = clause_of(case.input)
     try:
-        text = template.apply(setup, normalised(case.input), source_of(case.input))
+        text = template.apply(setup, normalised(unpack(case.input)), source_of(case.input))
         ids = tokenise.encode(setup, text, special=False)
     except (template.TemplateRefused, UnicodeEncodeError) as error:
         _refusals(sheet, case, observations, str(error))

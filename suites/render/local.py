@@ -17,6 +17,7 @@ from typing import Any
 from harness.records import Json
 from harness.suite import Session, TargetKind, TargetName
 from harness.targets.base import InProcess, Refused, Target
+from suites.render.ordered import unpack
 from suites.render.setups import OPEN, setups
 
 CAPABILITIES = ("template", f"setup:{OPEN}")
@@ -105,9 +106,12 @@ def minijinja_template(given: dict[str, Json]) -> dict[str, Json]:
 
 
 def _kind(name: str, summary: str, render: Render, packages: tuple[str, ...]) -> TargetKind:
+    def answer(given: dict[str, Json], _arrays: object) -> dict[str, Json]:
+        return render(unpack(given))
+
     def build(_name: TargetName, _session: Session) -> Target:
         reports: dict[str, Json] = {package: version(package) for package in packages}
-        return InProcess(name, {"template": lambda given, _arrays: render(given)}, reports, CAPABILITIES)
+        return InProcess(name, {"template": answer}, reports, CAPABILITIES)
 
     return TargetKind(name, summary, build, embedded=True)
 

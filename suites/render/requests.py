@@ -8,6 +8,7 @@ from typing import Any
 
 from harness.records import Case, Json
 from harness.targets.http import Request
+from suites.render.ordered import unpack
 from suites.render.setups import OPEN, SERVED, template_file
 
 PATHS = {"chat": "/v1/chat/completions/render", "completions": "/v1/completions/render"}
@@ -48,7 +49,7 @@ def request_of(case: Case) -> Request:
         body = bytes.fromhex(given["hex"]) if "hex" in given else given["text"].encode("utf-8", "surrogatepass")
         return Request("POST", PATHS["chat"], headers, body)
     route = given["route"] if case.op == "repeat" else "chat" if case.op == "template" else case.op
-    sent = template_body(given) if case.op == "template" else given["body"]
+    sent = template_body(unpack(given)) if case.op == "template" else unpack(given["body"])
     return Request("POST", PATHS[route], headers, json.dumps(sent).encode())
 
 
@@ -93,7 +94,7 @@ def script(case: Case, target: str) -> str:
 
 def _python(case: Case, kind: str) -> str:
     """A Python script for a template case on an embedded renderer."""
-    given = case.input
+    given = unpack(case.input)
     seen = {
         "messages": given.get("messages"), "tools": given.get("tools"), "documents": given.get("documents"),
         "add_generation_prompt": given.get("add_generation_prompt", True), **given.get("variables", {}),

@@ -70,9 +70,9 @@ SNIPPETS: dict[str, str] = {
     "loop-reverse": "{% for m in messages[::-1] %}{{ m.role }}{% endfor %}",
     "loop-slice": "{% for m in messages[1:] %}{{ m.role }}{% endfor %}",
     "loop-recursive": (
-        "{% for x in [[1, [2]]] recursive %}{% if x is iterable %}<{{ loop(x) }}{% else %}{{ x }}{% endif %}{% endfor %}"
+        "{% for x in [[1, [2]]] recursive %}{% if x is iterable %}{{ loop(x) }}{% else %}{{ x }}{% endif %}{% endfor %}"
     ),
-    "namespace": "{% set ns = namespace(a=0) %}{% for m in messages %}{% set ns.a = loop.index %}{% endfor %}{{ ns.a }}",
+    "namespace": "{% set n = namespace(a=0) %}{% for m in messages %}{% set n.a = loop.index %}{% endfor %}{{ n.a }}",
     "namespace-conditional": "{% set ns = namespace(a=1 if messages else 2) %}[{{ ns.a }}]",
     "macro": "{% macro f(a, b='x') %}({{ a }}{{ b }}){% endmacro %}{{ f(1) }}{{ f(1, b=2) }}",
     "macro-caller": "{% macro f() %}<{{ caller() }}>{% endmacro %}{% call f() %}in{% endcall %}",
@@ -172,6 +172,20 @@ VALUES: list[Any] = [
     "\x00\x7f", {"k": "é"}, [1e-7], ["a\nb"], "  a ", [False], {"a": True},
 ]  # fmt: skip
 """Values of the variable ``v``."""
+
+
+TAGS: dict[str, tuple[str, ...]] = {
+    "print-exponent": ("snippet:print", "value:float-exponent"),
+    "print-small": ("snippet:print", "value:float-exponent"),
+    "print-float": ("snippet:print", "value:float"),
+    "print-true": ("snippet:print", "value:constant"),
+    "print-power": ("snippet:print", "value:integer-beyond-64-bit"),
+    "concat": ("snippet:print", "snippet:concat"),
+    "string": ("snippet:print", "snippet:string"),
+    "iterate": ("snippet:print", "snippet:iterate"),
+    **{n: ("snippet:tojson", n) for n in ("tojson-indent", "tojson-sorted", "tojson-ascii", "tojson-separators")},
+}
+"""Tags of the snippets that do something another one does too: one cause is to have one name."""
 
 
 def kind(value: Any) -> str:

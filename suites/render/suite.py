@@ -10,7 +10,7 @@ from harness.records import Case, Clause, Json, Observation, Verdict
 from harness.suite import Fault, TargetKind
 from harness.targets.base import Blobs
 from reference.contract import load
-from suites.render import cases, faults, judge, requests, snippets, targets
+from suites.render import cases, faults, judge, ordered, requests, snippets, targets
 from suites.render.features import features
 from suites.render.setups import LEDGER, setups
 
@@ -83,6 +83,10 @@ class RenderSuite:
 
 def sensible(op: str, given: dict[str, Json]) -> bool:
     """Whether an input is one that the generators could have made, up to its values."""
+    try:
+        given = ordered.unpack(given)
+    except ValueError:
+        return False
     if given.get("setup") not in setups() or len(json.dumps(given)) > LARGEST:
         return False
     headers = given.get("headers", {})
