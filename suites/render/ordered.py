@@ -1,4 +1,4 @@
-"""Key order as content. A case is identified by canonical JSON, in which keys are sorted, so order has no meaning there.
+"""Key order as content. A case is identified by canonical JSON, where keys are sorted, so order has no meaning there.
 
 For a renderer it has: tools and template arguments are printed in the order of the request. So an object whose keys are
 not in sorted order is kept in a case as ``{"~": [[key, value], ...]}`` and unpacked where it is used.
