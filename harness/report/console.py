@@ -7,20 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from harness.outcome import Exit, Status
-from harness.report.markdown import SYMBOL
 from harness.report.model import EXIT_WORDS, LEVELS, RunReport, plural, rate
 from harness.report.text import brief, one_line
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-_COLOUR: Final[dict[str, str]] = {
-    Status.PASS: "green",
-    Status.FAIL: "red",
-    Status.ERROR: "yellow",
-    Status.UNKNOWN: "yellow",
-    Status.BLOCKED: "yellow",
-}
 _MOOD: Final[dict[int, str]] = {Exit.OK: "bold green", Exit.UNEXPECTED: "bold red"}
 _SHOWN: Final = 10
 
@@ -81,24 +73,25 @@ def show(report: RunReport, paths: Mapping[str, Path], console: Console | None =
 
 
 def _standings(report: RunReport, out: Console) -> None:
+    """Per target and level: clauses passed of clauses judged. Symbols are left out: not every terminal has them."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
     standings = report.standings()
     levels = [level for level in LEVELS if any(level in s.levels for s in standings)] or ["MUST"]
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in ("target", *levels, "in words"):
-        table.add_column(name, overflow="fold")
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title="clauses passed of clauses judged", title_justify="left")
+    table.add_column("target", overflow="fold", ratio=3)
+    for name in levels:
+        table.add_column(name, no_wrap=True, justify="right")
+    table.add_column("in words", overflow="fold", ratio=4)
     for standing in standings:
         row = [Text(_fit(one_line(standing.target), out))]
         for level in levels:
-            parts = [(s, n) for s in Status if (n := standing.count(level, s))]
-            cell = Text("" if parts else "-")
-            for index, (status, count) in enumerate(parts):
-                entry = f"{SYMBOL[status]} {count} {status}"
-                cell.append("\n" * (index > 0) + _fit(entry, out), style=_COLOUR.get(status, "dim"))
-            row.append(cell)
+            passed, judged = standing.count(level, Status.PASS), standing.judged(level)
+            unexpected = judged - passed > standing.known.get(level, 0)
+            style = "red" if unexpected else "yellow" if judged > passed else "green"
+            row.append(Text(f"{passed}/{judged}", style=style) if judged else Text("-", style="dim"))
         table.add_row(*row, Text(_fit(one_line(standing.sentence), out)))
     out.print(table)
 

@@ -21,7 +21,7 @@ from harness.outcome import Status
 from harness.records import Clause, Finding, TargetInfo, digest
 from harness.report.markdown import SYMBOL
 from harness.report.model import EXIT_WORDS, LEVELS, Cell, RunReport, family, plural, rate
-from harness.report.plots import plots, spreads_by_clause
+from harness.report.plots import Plot, plots, spreads_by_clause
 from harness.report.text import cut, flatten, one_line, pretty, visible
 
 SIZE: Final = 2_000_000
@@ -100,6 +100,14 @@ class RowView(msgspec.Struct, frozen=True):
     cells: tuple[CellView | None, ...]
 
 
+class TableView(msgspec.Struct, frozen=True):
+    """The matrix of one contract."""
+
+    title: str
+    targets: tuple[str, ...]
+    rows: tuple[RowView, ...]
+
+
 def write(report: RunReport, out: BinaryIO) -> None:
     """Write the page (UTF-8), at most :data:`SIZE` bytes."""
     out.write(render(report))
@@ -111,21 +119,22 @@ def render(report: RunReport, size: int = SIZE) -> bytes:
     :raises ValueError: it does not fit even bare; then the number of targets is out of all proportion
     """
     page = b""
+    drawn = list(plots(report, BUDGETS[0].plots))
     for budget in BUDGETS:
-        page = _page(report, budget).encode("utf-8")
+        page = _page(report, budget, drawn).encode("utf-8")
         if len(page) <= size:
             return page
     raise ValueError(f"the HTML report needs {len(page):,} bytes and may have {size:,}; ask fewer targets in one run")
 
 
-def _page(report: RunReport, budget: Budget) -> str:
+def _page(report: RunReport, budget: Budget, drawn: list[Plot]) -> str:
     from markupsafe import Markup
 
     script, style = _asset("report.js"), _asset("report.css")
-    drawn = [
+    shown_plots = [
         # Markup: the SVG is our own, drawn from numbers and from target names that matplotlib escapes.
         {"clause": _clause(p.clause, budget), "svg": Markup(p.svg), "spreads": p.spreads[: budget.columns]}  # noqa: S704
-        for p in plots(report, budget.plots)
+        for p in drawn[: budget.plots]
     ]
     findings = sorted(report.findings, key=lambda f: bool(f.known))
     views = [_finding(f, report, budget) for f in findings[: budget.findings]]
@@ -139,7 +148,7 @@ def _page(report: RunReport, budget: Budget) -> str:
             exit_words=EXIT_WORDS[report.exit],
             problems=[one_line(p, budget.label) for p in report.problems[:50]],
             stale=[one_line(s, budget.label) for s in report.summary.stale[:50]],
-            notes=_notes(report, budget, len(views), len(rows), len(drawn)),
+            notes=_notes(report, budget, len(views), len(rows), len(shown_plots)),
             tiles=_tiles(report),
             levels=[level for level in LEVELS if any(level in s.levels for s in report.standings())] or ["MUST"],
             standings=report.standings()[: budget.columns],
@@ -149,8 +158,8 @@ def _page(report: RunReport, budget: Budget) -> str:
             new=[v for v in views if v.state == "new"],
             targets=shown,
             rows=rows,
-            groups=[list(group) for _, group in groupby(rows, lambda row: row.family)],
-            plots=drawn,
+            tables=_tables(report, rows, shown),
+            plots=shown_plots,
             checks=[(c, rate(c.killed, c.faults), rate(c.false_alarms, c.honest)) for c in report.selfcheck],
             environment=flatten(report.header.environment)[:200],
             options=flatten(report.header.options)[:200],
@@ -300,6 +309,23 @@ def _rows(report: RunReport, budget: Budget, views: dict[str, FindingView], targ
         if clause.id in keep:
             row = tuple(_cell(cells.get((clause.id, t)), views) for t in targets)
             yield RowView(_clause(clause, budget), family(clause.id), row)
+
+
+def _tables(report: RunReport, rows: list[RowView], targets: list[str]) -> list[TableView]:
+    """The matrix, one table per contract, each with the targets of that subject only."""
+    tables = []
+    for name, group in groupby(rows, lambda row: row.family):
+        members = list(group)
+        columns = [i for i in range(len(targets)) if any(row.cells[i] is not None for row in members)]
+        suites = {t.suite for t in report.header.targets if t.name in {targets[i] for i in columns}}
+        tables.append(
+            TableView(
+                title=one_line(suites.pop(), 80) if len(suites) == 1 else name or "harness",
+                targets=tuple(one_line(targets[i]) for i in columns),
+                rows=tuple(msgspec.structs.replace(row, cells=tuple(row.cells[i] for i in columns)) for row in members),
+            )
+        )
+    return tables
 
 
 def _cell(cell: Cell | None, views: dict[str, FindingView]) -> CellView | None:

@@ -11,7 +11,7 @@ import io
 import math
 import re
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -113,35 +113,33 @@ def draw(spreads: tuple[Spread, ...], name: str) -> str:
 
 def _axes(axes: object, spreads: tuple[Spread, ...]) -> None:
     from matplotlib.axes import Axes
+    from matplotlib.patches import PathPatch
 
     assert isinstance(axes, Axes)
     every = [log for spread in spreads for log in spread.logs]
     low = math.floor(min([-3.0, *every]))
     high = math.ceil(max([1.0, *every]))
     bins = (high - low) * BINS_PER_DECADE
+    within: list[tuple[float, float, float]] = []
+    beyond: list[tuple[float, float, float]] = []
     for row, spread in enumerate(reversed(spreads)):
         counts = [0] * bins
         for log in spread.logs:
             counts[min(int((log - low) * BINS_PER_DECADE), bins - 1)] += 1
         top = max(counts) or 1
         for index, count in enumerate(counts):
+            left = low + index / BINS_PER_DECADE
             if count:
-                left = low + index / BINS_PER_DECADE
-                height = 0.1 + 0.7 * count / top  # a single outlier must stay visible beside a peak of hundreds
-                axes.bar(
-                    left,
-                    height,
-                    1 / BINS_PER_DECADE,
-                    row,
-                    align="edge",
-                    color=_BAD if left >= 0 else _GOOD,
-                    linewidth=0,
-                )
+                # A single outlier must stay visible beside a peak of hundreds, hence the 0.1.
+                (beyond if left >= 0 else within).append((left, row, 0.1 + 0.7 * count / top))
         axes.axhline(row, color=_LINE, linewidth=0.8)
         tail = "not finite" if spread.broken else f"max {spread.largest:.3g}"
         bad = spread.beyond > 0
         axes.text(1.02, row + 0.3, f"{tail} · n {spread.count:,}", transform=axes.get_yaxis_transform(), va="center",
                   color=_BAD if bad else _MUTED, parse_math=False)  # fmt: skip
+    for bars, colour in ((within, _GOOD), (beyond, _BAD)):
+        if bars:
+            axes.add_patch(PathPatch(_outline(bars), color=colour, linewidth=0))
     axes.axvline(0, color=_INK, linewidth=1.1, linestyle=(0, (4, 2)))
     axes.set(xlim=(low, high), ylim=(-0.05, len(spreads)))
     axes.set_xticks(range(low, high + 1), [_power(p) for p in range(low, high + 1)], color=_MUTED)
@@ -151,6 +149,18 @@ def _axes(axes: object, spreads: tuple[Spread, ...]) -> None:
     axes.set_facecolor("none")
     for spine in axes.spines.values():
         spine.set_visible(False)
+
+
+def _outline(bars: list[tuple[float, float, float]]) -> Any:
+    """All bars (left, bottom, height) as one path: a patch for each would make the page ten times as large."""
+    from matplotlib.path import Path
+
+    width = 1 / BINS_PER_DECADE
+    points, codes = [], []
+    for x, y, height in bars:
+        points += [(x, y), (x, y + height), (x + width, y + height), (x + width, y), (x, y)]
+        codes += [Path.MOVETO, Path.LINETO, Path.LINETO, Path.LINETO, Path.CLOSEPOLY]
+    return Path(points, codes)
 
 
 def _power(power: int) -> str:

@@ -617,7 +617,7 @@ def test_html_marks_the_lines_that_differ() -> None:
     assert [line for line, differs in got if differs] == []
 
 
-@pytest.mark.parametrize(("count", "payload"), [(150, 40_000), (3_000, 100)])
+@pytest.mark.parametrize(("count", "payload"), [(150, 40_000), (1_100, 100)])
 def test_html_keeps_to_its_budget_and_says_what_it_left_out(count: int, payload: int) -> None:
     raw = produce(big_report(count, payload), "html")
     assert len(raw) <= html.SIZE
@@ -646,7 +646,7 @@ def test_new_findings_come_first() -> None:
 # Markdown and console
 
 
-@pytest.mark.parametrize("count", [3, 40, 5_000])
+@pytest.mark.parametrize("count", [3, 40, 800])
 def test_markdown_keeps_to_its_budget(count: int) -> None:
     made = markdown.render(big_report(count, 3_000))
     assert len(made) <= markdown.BUDGET
