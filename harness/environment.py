@@ -14,7 +14,13 @@ import psutil
 from harness.records import Json
 
 LIBRARIES = ("afere", "hypothesis", "jinja2", "minijinja", "msgspec", "numpy", "tokenizers", "torch", "transformers")
-THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OPENBLAS_CORETYPE")
+THREAD_VARIABLES = (
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "OPENBLAS_CORETYPE",
+    "OMP_WAIT_POLICY",
+)
 
 
 @cache

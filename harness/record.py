@@ -171,6 +171,18 @@ def _record_one(
     pending.leave()
 
 
+def _record_some(
+    folder: RunFolder,
+    round_: Round,
+    turn: Sequence[Opened],
+    sizes: Mapping[str, int],
+    notify: Notify,
+    stop: threading.Event,
+) -> None:
+    for t in turn:
+        _record_one(folder, round_, t, sizes[t.suite.name], notify, stop)
+
+
 def record(
     folder: RunFolder,
     round_: Round,
@@ -181,18 +193,18 @@ def record(
 ) -> bool:
     """Record what is still missing of a round; False where it was interrupted.
 
-    Targets run side by side, ``jobs`` at a time, each in the order of the plan.
+    Targets run side by side, ``jobs`` at a time, each in the order of the plan. Those in this process take turns: they
+    share its global state (a library's thread count, for one), and none may disturb another.
 
     :raises RunError: the observations on disk do not belong to the plan
     """
     sizes = Counter(case.suite for case in round_.plan())
     stop = threading.Event()
     with ThreadPoolExecutor(max(1, jobs), thread_name_prefix="afere") as pool:
-        futures = [
-            pool.submit(_record_one, folder, round_, t, sizes[t.suite.name], notify, stop)
-            for t in targets
-            if sizes[t.suite.name]
-        ]
+        asked = [t for t in targets if sizes[t.suite.name]]
+        ours = [t for t in asked if t.target.transport == "in-process"]
+        turns = [[t] for t in asked if t not in ours] + ([ours] if ours else [])
+        futures = [pool.submit(_record_some, folder, round_, turn, sizes, notify, stop) for turn in turns]
         try:
             for future in futures:
                 future.result()
