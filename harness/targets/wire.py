@@ -1,7 +1,7 @@
 """One kept-alive HTTP/1.1 connection, on the standard library.
 
 A conformance run is one client that asks in a loop, and there the comfortable clients cost several times what a fast
-renderer does. This one sends a request in one packet, reads the reply up to a cap and a deadline, and does no more: no
+renderer does. This one sends a request, reads the reply up to a cap and a deadline, and does no more: no
 redirects, cookies, proxies or decompression, none of which may stand between a target and its observation.
 """
 
