@@ -99,6 +99,11 @@ class RowView(msgspec.Struct, frozen=True):
     family: str
     cells: tuple[CellView | None, ...]
 
+    @property
+    def silent(self) -> bool:
+        """Whether it was judged on no target."""
+        return all(cell is None or cell.kind == "none" for cell in self.cells)
+
 
 class TableView(msgspec.Struct, frozen=True):
     """The matrix of one contract."""
@@ -106,6 +111,7 @@ class TableView(msgspec.Struct, frozen=True):
     title: str
     targets: tuple[str, ...]
     rows: tuple[RowView, ...]
+    silent: tuple[Clause, ...]  # no case speaks of them for any target: a list says it shorter than rows do
 
 
 def write(report: RunReport, out: BinaryIO) -> None:
@@ -138,6 +144,7 @@ def _page(report: RunReport, budget: Budget, drawn: list[Plot]) -> str:
     ]
     findings = sorted(report.findings, key=lambda f: bool(f.known))
     views = [_finding(f, report, budget) for f in findings[: budget.findings]]
+    standings = report.standings()
     shown = [t for t in report.targets if t][: budget.columns]
     rows = list(_rows(report, budget, {v.signature: v for v in views}, shown))
     return str(
@@ -150,8 +157,9 @@ def _page(report: RunReport, budget: Budget, drawn: list[Plot]) -> str:
             stale=[one_line(s, budget.label) for s in report.summary.stale[:50]],
             notes=_notes(report, budget, len(views), len(rows), len(shown_plots)),
             tiles=_tiles(report),
-            levels=[level for level in LEVELS if any(level in s.levels for s in report.standings())] or ["MUST"],
-            standings=report.standings()[: budget.columns],
+            levels=[level for level in LEVELS if any(level in s.levels or level in s.untouched for s in standings)]
+            or ["MUST"],
+            standings=standings[: budget.columns],
             symbols={str(k): v for k, v in SYMBOL.items() if k},
             statuses=[str(s) for s in Status],
             findings=views,
@@ -293,6 +301,9 @@ def _side_by_side(expected: str, got: str) -> tuple[_Lines, _Lines]:
     for block in matcher.get_matching_blocks():
         same_left.update(range(block.a, block.a + block.size))
         same_right.update(range(block.b, block.b + block.size))
+    if not same_left:  # nothing in common: marking all of it would point at nothing
+        same_left.update(range(len(left)))
+        same_right.update(range(len(right)))
     return (
         tuple((line, i not in same_left) for i, line in enumerate(left)),
         tuple((line, i not in same_right) for i, line in enumerate(right)),
@@ -322,7 +333,12 @@ def _tables(report: RunReport, rows: list[RowView], targets: list[str]) -> list[
             TableView(
                 title=one_line(suites.pop(), 80) if len(suites) == 1 else name or "harness",
                 targets=tuple(one_line(targets[i]) for i in columns),
-                rows=tuple(msgspec.structs.replace(row, cells=tuple(row.cells[i] for i in columns)) for row in members),
+                rows=tuple(
+                    msgspec.structs.replace(row, cells=tuple(row.cells[i] for i in columns))
+                    for row in members
+                    if not row.silent
+                ),
+                silent=tuple(row.clause for row in members if row.silent),
             )
         )
     return tables

@@ -83,7 +83,12 @@ def _huge(value: int) -> str:
 def pretty(value: Json, limit: int = 20_000) -> str:
     """JSON for reading: indented, long parts cut with a note, safe to show. At most ``limit`` characters and a note."""
     string_limit = min(STRING_LIMIT, max(limit // 4, 40))
-    text = _compact_numbers(json.dumps(shorten(value, string_limit), indent=2, ensure_ascii=False))
+    value = shorten(value, string_limit)
+    if isinstance(value, str):
+        # A text of several lines is read, and compared, line by line.
+        text = '"' + "\n".join(json.dumps(line, ensure_ascii=False)[1:-1] for line in value.split("\n")) + '"'
+    else:
+        text = _compact_numbers(json.dumps(value, indent=2, ensure_ascii=False))
     return cut(visible(text), limit)
 
 

@@ -263,6 +263,11 @@ def test_a_clause_that_no_case_touches_is_shown_as_not_judged() -> None:
     assert skipped is not None
     assert "not judged" in (skipped.get("message") or "")
     assert "not judged" in produce(sample(), "html").decode()
+    matrix = {**sample().summary.matrix, "R-ECHO-1": {ALPHA: "unknown", BETA: "unknown"}}
+    silent = with_summary(matrix=matrix, counts={**sample().summary.counts, "R-ECHO-1": {}})
+    page = produce(silent, "html").decode()
+    assert "1 clause not judged: no case of this run speaks of it" in page
+    assert "R-ECHO-1" in page
 
 
 def test_a_target_without_any_verdict_does_not_vanish() -> None:
@@ -564,6 +569,10 @@ def test_a_payload_nested_beyond_any_stack_is_cut() -> None:
         value = value.pop()
 
 
+def test_a_text_of_several_lines_is_shown_in_lines() -> None:
+    assert text.pretty('a "quoted"\nb\\n') == '"a \\"quoted\\"\nb\\\\n"'
+
+
 def test_token_ids_stand_in_one_line() -> None:
     assert text.pretty({"ids": [1, 2, 3]}) == '{\n  "ids": [1, 2, 3]\n}'
 
@@ -615,6 +624,7 @@ def test_html_marks_the_lines_that_differ() -> None:
     expected, got = html._side_by_side('{\n  "a": 1,\n  "b": 2\n}', '{\n  "a": 1\n}')
     assert [line for line, differs in expected if differs] == ['  "b": 2']
     assert [line for line, differs in got if differs] == []
+    assert not any(differs for side in html._side_by_side("1", "a\nb") for _, differs in side)
 
 
 @pytest.mark.parametrize(("count", "payload"), [(150, 40_000), (1_100, 100)])
