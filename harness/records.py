@@ -43,10 +43,14 @@ class Case(msgspec.Struct, frozen=True, tag="case"):
 
     @classmethod
     def make(cls, suite: str, op: str, input: dict[str, Json], arrays: dict[str, ArrayRef] | None = None) -> Case:  # noqa: A002
-        """Build a case and compute its id."""
-        refs = arrays or {}
-        content = [suite, op, input, {k: [r.digest, r.dtype, list(r.shape)] for k, r in refs.items()}]
-        return cls(suite, op, input, refs, digest(content)[:20])
+        """Build a case and compute its id.
+
+        The input is kept as it is read back: keys in canonical order, no tuples. Equal ids mean equal content.
+        """
+        refs = dict(sorted((arrays or {}).items()))
+        kept = json.loads(canonical(input))
+        content = [suite, op, kept, {k: [r.digest, r.dtype, list(r.shape)] for k, r in refs.items()}]
+        return cls(suite, op, kept, refs, digest(content)[:20])
 
 
 class Cost(msgspec.Struct, frozen=True):
