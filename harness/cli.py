@@ -193,6 +193,23 @@ def judge(
 
 
 @app.command()
+def merge(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders: shards, or other machines'.")],
+    into: Annotated[Path, typer.Option(metavar="FOLDER", help="The new run folder.")],
+) -> None:
+    """Put several recordings together as one run, to be judged with `afere judge`. Contradictions are refused."""
+    from harness.merge import merge as put_together
+
+    merged = put_together(runs, into)
+    typer.echo(str(merged.path))
+    if merged.footer() is None:
+        typer.echo(
+            "afere: the union is incomplete: a shard has no footer, or a target was not asked every case", err=True
+        )
+        raise typer.Exit(Exit.INVALID)
+
+
+@app.command()
 def report(
     run: RunArgument = "LAST", format: Format = None, out: Out = None, config: Config = None,  # noqa: A002
 ) -> None:  # fmt: skip
