@@ -6,8 +6,12 @@ Its targets, clauses and findings are made up: it says nothing about any real pr
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import Final
+
+import msgspec
+from hypothesis import strategies as st
 
 from harness.outcome import Status
 from harness.records import (
@@ -21,7 +25,7 @@ from harness.records import (
     TargetInfo,
     Verdict,
 )
-from harness.report import RunReport, write
+from harness.report import FORMATS, RunReport, write
 
 SAMPLES: Final = Path(__file__).resolve().parents[2] / "reports" / "samples"
 
@@ -230,6 +234,20 @@ VERDICTS: Final = (
 )
 
 
+ANYTHING: Final = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False)
+    | st.text(st.characters(exclude_categories=())),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(st.characters(exclude_categories=())), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+"""Any JSON value, with the strings that UTF-8 cannot hold."""
+
+
 def _ratios(count: int, top: float, exact: int) -> tuple[float, ...]:
     # A cheap spread over three decades below ``top``; integers modulo a prime, so that it is equal everywhere.
     return (0.0,) * exact + tuple(top / (1 + (i * i * 37 + i * 11) % 997) for i in range(count))
@@ -337,6 +355,28 @@ def sample() -> RunReport:
         },
         verdicts=lambda: VERDICTS,
     )
+
+
+def produce(report: RunReport, name: str) -> bytes:
+    """The bytes of one format."""
+    out = io.BytesIO()
+    FORMATS[name].write(report, out)
+    return out.getvalue()
+
+
+def with_summary(**changes: object) -> RunReport:
+    """The sample with another summary."""
+    report = sample()
+    return msgspec.structs.replace(report, summary=msgspec.structs.replace(report.summary, **changes))
+
+
+def with_cell(clause: str, target: str, status: str, findings: tuple[Finding, ...]) -> RunReport:
+    """The sample with these findings, and with one cell of the matrix set to three verdicts of ``status``."""
+    report = sample()
+    matrix = {**report.summary.matrix, clause: {**report.summary.matrix[clause], target: status}}
+    counts = {**report.summary.counts, clause: {**report.summary.counts[clause], target: {status: 3}}}
+    summary = msgspec.structs.replace(report.summary, matrix=matrix, counts=counts, new=(), known=())
+    return msgspec.structs.replace(report, summary=summary, findings=findings)
 
 
 def main() -> None:
