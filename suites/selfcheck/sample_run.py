@@ -379,6 +379,49 @@ def with_cell(clause: str, target: str, status: str, findings: tuple[Finding, ..
     return msgspec.structs.replace(report, summary=summary, findings=findings)
 
 
+HOSTILE: Final = (
+    "</script><script>alert(1)</script><img src=x onerror=alert(2)> \x00\x1b[31m\ud800\u202e`````` | ]]> {{ 7*7 }}"
+)
+"""Breaks out of HTML, XML, Markdown, templates, terminals and encodings, where it is let."""
+
+
+def hostile() -> RunReport:
+    """A run in which every string is an attack, with payloads of megabytes."""
+    nasty = msgspec.structs.replace(
+        JOIN,
+        signature=HOSTILE,
+        title=HOSTILE,
+        stage=HOSTILE,
+        field=HOSTILE,
+        change=HOSTILE,
+        culprit=(HOSTILE,),
+        expected={HOSTILE: [HOSTILE, 10**5000]},
+        got="z" * 10_000_000,
+        note=HOSTILE,
+        script=HOSTILE,
+        replay=HOSTILE,
+        witness=Case.make("render", "chat", {"prompt": HOSTILE, "long": "q" * 10_000_000}),
+        targets=(HOSTILE,),
+        clauses=(HOSTILE,),
+    )
+    report = sample()
+    info = msgspec.structs.replace(
+        report.header.targets[0], name=HOSTILE, reports={HOSTILE: HOSTILE}, limits={HOSTILE: HOSTILE}
+    )
+    header = msgspec.structs.replace(
+        report.header, targets=(info,), environment={HOSTILE: {HOSTILE: [HOSTILE]}}, options={HOSTILE: HOSTILE}
+    )
+    summary = msgspec.structs.replace(
+        report.summary,
+        matrix={HOSTILE: {HOSTILE: "fail"}},
+        counts={HOSTILE: {HOSTILE: {"fail": 1}}},
+        new=(HOSTILE,),
+        known=(),
+    )
+    ratios = {HOSTILE: {HOSTILE: (0.5, float("nan"), float("inf"), 0.0)}}
+    return msgspec.structs.replace(report, header=header, summary=summary, findings=(nasty,), ratios=ratios)
+
+
 def main() -> None:
     """Write the checked-in samples anew."""
     for path in write(sample(), SAMPLES).values():

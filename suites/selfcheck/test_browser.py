@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from harness.report import write
-from suites.selfcheck.sample_run import ALPHA, BETA, DEFAULT, DELTA, FINDINGS, GAMMA, JOIN, LIMIT, LSE, sample
+from suites.selfcheck.sample_run import ALPHA, BETA, DEFAULT, DELTA, FINDINGS, GAMMA, JOIN, LIMIT, LSE, hostile, sample
 
 pytestmark = pytest.mark.browser
 
@@ -195,3 +195,18 @@ def test_the_checked_in_sample_opens(browser: Any) -> None:
     assert visit.titles() == {f.title for f in FINDINGS}
     visit.context.close()
     assert visit.errors == []
+
+
+def test_hostile_payloads_stay_payloads(browser: Any, tmp_path: Path) -> None:
+    url = write(hostile(), tmp_path, ["html"])["html"].as_uri()
+    visit = Visit(browser, url, viewport={"width": 360, "height": 740})
+    page = visit.page
+    # Opens everything, so that everything is laid out.
+    page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+    page.fill("#q", "alert(1)")
+    assert page.locator(".finding:visible").count() == 1
+    assert page.evaluate("document.documentElement.scrollWidth") == 360
+    assert page.evaluate("document.images.length + document.scripts.length") == 1
+    visit.context.close()
+    assert visit.errors == []
+    assert [r for r in visit.requests if r != url and not r.startswith("data:")] == []

@@ -23,16 +23,13 @@ from suites.selfcheck.sample_run import (
     ANYTHING,
     JOIN,
     LIMIT,
+    hostile,
     produce,
     sample,
     with_summary,
 )
 
 replace = msgspec.structs.replace
-
-HOSTILE = (
-    "</script><script>alert(1)</script><img src=x onerror=alert(2)> \x00\x1b[31m\ud800\u202e`````` | ]]> {{ 7*7 }}"
-)
 
 
 def big_report(findings: int, payload: int) -> RunReport:
@@ -57,40 +54,6 @@ def big_report(findings: int, payload: int) -> RunReport:
 
 
 # Hostile payloads
-
-
-def hostile() -> RunReport:
-    nasty = replace(
-        JOIN,
-        signature=HOSTILE,
-        title=HOSTILE,
-        stage=HOSTILE,
-        field=HOSTILE,
-        change=HOSTILE,
-        culprit=(HOSTILE,),
-        expected={HOSTILE: [HOSTILE, 10**5000]},
-        got="z" * 10_000_000,
-        note=HOSTILE,
-        script=HOSTILE,
-        replay=HOSTILE,
-        witness=Case.make("render", "chat", {"prompt": HOSTILE, "long": "q" * 10_000_000}),
-        targets=(HOSTILE,),
-        clauses=(HOSTILE,),
-    )
-    report = sample()
-    info = replace(report.header.targets[0], name=HOSTILE, reports={HOSTILE: HOSTILE}, limits={HOSTILE: HOSTILE})
-    header = replace(
-        report.header, targets=(info,), environment={HOSTILE: {HOSTILE: [HOSTILE]}}, options={HOSTILE: HOSTILE}
-    )
-    summary = replace(
-        report.summary,
-        matrix={HOSTILE: {HOSTILE: "fail"}},
-        counts={HOSTILE: {HOSTILE: {"fail": 1}}},
-        new=(HOSTILE,),
-        known=(),
-    )
-    ratios = {HOSTILE: {HOSTILE: (0.5, float("nan"), float("inf"), 0.0)}}
-    return replace(report, header=header, summary=summary, findings=(nasty,), ratios=ratios)
 
 
 class Page(HTMLParser):
