@@ -19,7 +19,7 @@ class MlaSuite:
     name = "mla"
     summary = "multi-head latent attention, one decode step over a paged cache"
     default_cases = 60
-    default_targets = (
+    default_targets: tuple[str, ...] = (
         "torch-mla:absorbed-float32-explicit",
         "torch-mla:expanded-float32-sdpa",
         "torch-mla:absorbed-bfloat16-explicit",

@@ -10,9 +10,11 @@ their elements, so that a kernel that ignores strides reads those.
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import os
-from typing import Any, Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import torch
 
@@ -40,7 +42,7 @@ REFUSALS = (RuntimeError, TypeError, ValueError, NotImplementedError)
 """What PyTorch's own argument checks raise: in a call whose result is thrown away these are refusals."""
 
 
-def spread(shape, axis, dtype, filler):
+def spread(shape: Any, axis: int, dtype: Any, filler: float) -> tuple[Any, Any]:
     """Storage in which every second index of ``axis`` is a gap, and the view of the other half."""
     wide = list(shape)
     wide[axis] = max(1, wide[axis] * 2)
@@ -50,7 +52,7 @@ def spread(shape, axis, dtype, filler):
     return storage, storage[tuple(index)]
 
 
-def padded(shape, axis, extra, dtype, filler):
+def padded(shape: Any, axis: int, extra: int, dtype: Any, filler: float) -> tuple[Any, Any]:
     """Storage with ``extra`` elements after each run along ``axis``, and the view without them."""
     wide = list(shape)
     wide[axis] += extra
@@ -58,7 +60,7 @@ def padded(shape, axis, extra, dtype, filler):
     return storage, storage.narrow(axis, 0, shape[axis])
 
 
-def shifted(shape, dtype, filler):
+def shifted(shape: Any, dtype: Any, filler: float) -> tuple[Any, Any]:
     """Storage that starts one element early, and the view that begins at an odd address."""
     count = 1
     for n in shape:
@@ -67,7 +69,7 @@ def shifted(shape, dtype, filler):
     return storage, storage[1:].view(shape)
 
 
-def place(shape, dtype, layout, filler):
+def place(shape: Any, dtype: Any, layout: str, filler: float) -> tuple[Any, Any]:
     """``(storage, view)`` for one operand."""
     if not layout:
         storage = torch.full(tuple(shape), filler, dtype=dtype)
@@ -83,7 +85,7 @@ def place(shape, dtype, layout, filler):
     return spread(shape, axis, dtype, filler)
 
 
-def filler_of(name, tables, cache):
+def filler_of(name: str, tables: Any, cache: Any) -> float:
     """What the gaps of an operand hold: NaN, the last page, or as many tokens as the table has room for."""
     if name == "tables":
         return cache.shape[0] - 1
@@ -92,19 +94,19 @@ def filler_of(name, tables, cache):
     return float("nan")
 
 
-def fingerprint(storage):
+def fingerprint(storage: Any) -> str:
     """Hash of all bytes of a tensor's storage, gaps included."""
-    flat = storage.reshape(-1).view(torch.uint8) if storage.numel() else storage.reshape(-1)
-    return hashlib.sha256(bytes(flat.untyped_storage())).hexdigest()
+    raw = storage.untyped_storage()
+    return hashlib.sha256(ctypes.string_at(raw.data_ptr(), raw.nbytes())).hexdigest()
 
 
-def marked(storage):
+def marked(storage: Any) -> Any:
     """The positions that hold the marked NaN."""
     kind, mark = MARK[storage.dtype]
     return storage.view(kind) == mark
 
 
-def poisoned(shape, dtype, layout):
+def poisoned(shape: Any, dtype: Any, layout: str) -> tuple[Any, Any]:
     """An output buffer full of marked NaN, laid out as asked."""
     storage, view = place(shape, dtype, layout, 0.0)
     kind, mark = MARK[dtype]
@@ -112,7 +114,9 @@ def poisoned(shape, dtype, layout):
     return storage, view
 
 
-def one_call(case, arrays, prefix, function):
+def one_call(
+    case: dict[str, Any], arrays: Mapping[str, Any], prefix: str, function: Attend
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """Run one call of the case. Returns its report and its tensors."""
     layout = case.get("layout") or {}
     given = {name: arrays.get(prefix + name, arrays[name]) for name in OPERANDS}
@@ -142,7 +146,9 @@ def one_call(case, arrays, prefix, function):
     return report, tensors
 
 
-def decode(case, arrays, function, arithmetic):
+def decode(
+    case: dict[str, Any], arrays: Mapping[str, Any], function: Attend, arithmetic: str
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """All calls of a case with ``function(out, query, cache, scale, tables, lengths) -> lse or None``.
 
     Returns ``(payload, tensors)``. The threads that the case asks for are set, and reported as torch has them.
@@ -159,7 +165,7 @@ def decode(case, arrays, function, arithmetic):
     return {"calls": calls, "threads": torch.get_num_threads(), "arithmetic": arithmetic}, tensors
 
 
-def kernel(out, query, cache, scale, tables, lengths):
+def kernel(out: Any, query: Any, cache: Any, scale: float, tables: Any, lengths: Any) -> None:
     """The operator of the library under test. It returns no log-sum-exp."""
     try:
         torch.ops._C.mla_decode_kvcache(out, query, cache, scale, tables, lengths)
@@ -167,7 +173,7 @@ def kernel(out, query, cache, scale, tables, lengths):
         raise Refused(f"{type(error).__name__}: {str(error).splitlines()[0]}") from error
 
 
-def load():
+def load() -> str:
     """Load the library once.
 
     :raises KeyError: the environment does not name it
@@ -177,7 +183,7 @@ def load():
     return path
 
 
-def hello():
+def hello() -> dict[str, Any]:
     """What the worker says of its target."""
     path = load()
     return {
@@ -191,9 +197,9 @@ def hello():
     }
 
 
-def op_decode(case, arrays):
+def op_decode(case: dict[str, Any], arrays: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The operation ``decode`` on the loaded library."""
     return decode(case, {name: array.torch() for name, array in arrays.items()}, kernel, "blocked-float32")
 
 
-OPS = {"decode": op_decode}
+OPS: dict[str, Callable[[dict[str, Any], Mapping[str, Any]], Any]] = {"decode": op_decode}
