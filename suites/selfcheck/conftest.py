@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness import suite
 from harness import cli as command_line
+from harness import suite
 from harness.blobs import BlobStore
 from harness.suite import Suite
 from suites.selfcheck.toy import Toy
