@@ -81,10 +81,11 @@ def _standings(report: RunReport, out: Console) -> None:
     standings = report.standings()
     levels = [level for level in LEVELS if any(level in s.levels for s in standings)] or ["MUST"]
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title="clauses passed of clauses judged", title_justify="left")
-    table.add_column("target", overflow="fold", ratio=3)
+    longest = max((len(one_line(s.target)) for s in standings), default=0)
+    table.add_column("target", overflow="fold", width=max(min(longest, out.width * 45 // 100), 8))
     for name in levels:
         table.add_column(name, no_wrap=True, justify="right")
-    table.add_column("in words", overflow="fold", ratio=4)
+    table.add_column("in words", overflow="fold")
     for standing in standings:
         row = [Text(_fit(one_line(standing.target), out))]
         for level in levels:
