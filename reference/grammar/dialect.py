@@ -16,13 +16,14 @@ class Odd(msgspec.Struct, frozen=True):
     """One expression outside the tree.
 
     ``probes`` are the strings to try. ``inside``/``outside`` are those that every dialect which allows the expression
-    decides alike; the others are for the targets to agree on.
+    decides alike; the others are for the targets to agree on. Those with one ``cause`` are one finding.
     """
 
     text: str
     probes: tuple[str, ...] = ()
     inside: tuple[str, ...] = ()
     outside: tuple[str, ...] = ()
+    cause: str = ""
 
 
 INVALID: Mapping[str, Odd] = MappingProxyType(
@@ -34,8 +35,8 @@ INVALID: Mapping[str, Odd] = MappingProxyType(
         "plus-after-bar": Odd("a|+"),
         "range-reversed": Odd("[z-a]"),
         "count-reversed": Odd("a{3,2}"),
-        "backslash-last": Odd("a\\"),
-        "backslash-alone": Odd("\\"),
+        "backslash-last": Odd("a\\", cause="backslash-last"),
+        "backslash-alone": Odd("\\", cause="backslash-last"),
         "group-kind-open": Odd("(?"),
     }
 )
@@ -43,7 +44,7 @@ INVALID: Mapping[str, Odd] = MappingProxyType(
 
 ESCAPES: Mapping[str, Odd] = MappingProxyType(
     {
-        f"escape-{letter}": Odd(f"\\{letter}a", (f"{letter}a", "a"), outside=(f"{letter}a",))
+        f"escape-{letter}": Odd(f"\\{letter}a", (f"{letter}a", "a"), outside=(f"{letter}a",), cause="escape-unknown")
         for letter in ("A", "Z", "z", "G", "Q", "E", "e", "g", "m", "y", "q", "R", "K")
     }
 )

@@ -24,6 +24,7 @@ from reference.grammar.ast import (
     Short,
     children,
 )
+from reference.grammar.dialect import ODD
 from reference.grammar.program import ProgramError, from_program
 
 LARGE_COUNT = 256
@@ -106,9 +107,7 @@ def _tags(node: Node, nested: int, misplaced: bool) -> Iterator[str]:  # noqa: F
         case Dot():
             yield "dot"
         case Short(letter):
-            yield f"shorthand:{letter.lower()}"
-            if letter.isupper():
-                yield "shorthand:negated"
+            yield "shorthand:space" if letter in "sS" else "shorthand:word"  # \\d and \\w reach equally far
         case Alt(parts):
             yield "alternation"
             if len(parts) >= MANY:
@@ -116,7 +115,8 @@ def _tags(node: Node, nested: int, misplaced: bool) -> Iterator[str]:  # noqa: F
         case Rep():
             yield from _repetition(node, nested)
         case Group(_, depth, _):
-            yield "depth:large" if depth >= DEEP else "group"
+            if depth >= DEEP:  # parentheses by themselves are accidental
+                yield "depth:large"
         case Anchor():
             yield "anchor:inside" if misplaced else "anchor"
         case Look(_, behind, negated):
@@ -124,7 +124,7 @@ def _tags(node: Node, nested: int, misplaced: bool) -> Iterator[str]:  # noqa: F
         case Ref():
             yield "back-reference"
         case Raw(name):
-            yield f"odd:{name}"
+            yield f"odd:{ODD[name].cause or name}"
 
 
 def _repetition(node: Rep, nested: int) -> Iterator[str]:

@@ -33,7 +33,7 @@ TOPICS: dict[str, frozenset[str]] = {
     "G-CLASS-1": frozenset({"class", "class:negated"}),
     "G-UNICODE-1": frozenset({"non-ascii"}),
     "G-LAZY-1": frozenset({"repeat:lazy"}),
-    "G-GROUP-1": frozenset({"repeat:sequence", "group"}),
+    "G-GROUP-1": frozenset({"repeat:sequence"}),
     "G-ANCHOR-1": frozenset({"anchor", "anchor:inside"}),
     "G-LOOK-1": frozenset({"lookahead", "lookahead:negated", "lookbehind", "lookbehind:negated"}),
     "G-BACKREF-1": frozenset({"back-reference"}),
@@ -43,11 +43,10 @@ PLAIN = frozenset({"repeat", "repeat:optional", "empty"})
 HELPERS: dict[str, frozenset[str]] = {
     "G-UNICODE-1": frozenset({"class", "class:negated"}),
     "G-LAZY-1": frozenset({"repeat:counted"}),
-    "G-BACKREF-1": frozenset({"group", "alternation", "class"}),
+    "G-BACKREF-1": frozenset({"alternation", "class"}),
     "G-LOOK-1": frozenset({"class", "dot"}),
-    "G-ANCHOR-1": frozenset({"group", "alternation"}),
-    "G-ALT-1": frozenset({"group"}),
-    "G-COUNT-1": frozenset({"group", "class"}),
+    "G-ANCHOR-1": frozenset({"alternation"}),
+    "G-COUNT-1": frozenset({"class"}),
 }
 ORDINARY = PLAIN | frozenset(
     {
