@@ -33,7 +33,7 @@ TOOL_ORDER = Choice("tool.order", "R-TOOL-8", ("schema", "given"))
 PRECEDENCE = Choice("kwargs.precedence", "R-KWARGS-3", ("request", "kwargs"))
 SPECIAL = Choice("kwargs.special-token", "R-KWARGS-4", ("kwargs", "model"))
 EFFORT = Choice("effort.thinking", "R-EFFORT-1", ("set", "unset"))
-CONTINUED = Choice("continue.parts", "R-CONT-5", ("apart", "joined"))
+ASSISTANT_PARTS = Choice("assistant.parts", "R-CONTENT-7", ("apart", "joined"))
 SIDE = Choice("truncate.side", "R-TRUNC-2", ("left", "right", "left-after-special", "right-before-special"))
 
 TOOL_KEYS = ("type", "function")
@@ -74,10 +74,9 @@ def _chat(setup: Setup, body: dict[str, Json]) -> Iterator[Choice]:
     template = body.get("chat_template") or setup.template
     listed = body.get("messages")
     messages = listed if isinstance(listed, list) else []
-    for index, message in enumerate(messages):
+    for message in messages:
         if isinstance(message, dict):
-            last = index == len(messages) - 1 and bool(body.get("continue_final_message"))
-            yield from _message(setup, template, message, last=last)
+            yield from _message(setup, template, message)
     yield from _tools(body)
     kwargs = body.get("chat_template_kwargs")
     if isinstance(kwargs, dict):
@@ -89,7 +88,7 @@ def _chat(setup: Setup, body: dict[str, Json]) -> Iterator[Choice]:
         yield EFFORT
 
 
-def _message(setup: Setup, template: str, message: dict[str, Json], *, last: bool) -> Iterator[Choice]:
+def _message(setup: Setup, template: str, message: dict[str, Json]) -> Iterator[Choice]:
     role, content = message.get("role"), message.get("content")
     parts = setup.content_format == "openai"
     if role == "developer" and not knows_developer(template):
@@ -99,18 +98,18 @@ def _message(setup: Setup, template: str, message: dict[str, Json], *, last: boo
     if content is None or content == []:
         yield NULL_PARTS if parts else NULL
     elif isinstance(content, list):
-        yield from _parts(parts, role, content, last=last)
+        yield from _parts(parts, role, content)
     elif parts:
         yield TOOL_PARTS if role == "tool" else STRING
     yield from _extras(role, message)
 
 
-def _parts(parts: bool, role: Json, content: list[Json], *, last: bool) -> Iterator[Choice]:  # noqa: FBT001
+def _parts(parts: bool, role: Json, content: list[Json]) -> Iterator[Choice]:  # noqa: FBT001
     if parts and role == "tool":
         yield TOOL_PARTS
         yield PARTS
-    if parts and last and len(content) > 1:
-        yield CONTINUED
+    if parts and role == "assistant" and len(content) > 1:
+        yield ASSISTANT_PARTS
     if not parts and len(content) > 1:
         texts = [part_text(part) for part in content]
         yield PARTS

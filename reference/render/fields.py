@@ -96,7 +96,7 @@ FIELDS: dict[str, Field] = {
         "integer", nullable=True, lowered="seed",
         bounds=(_must(">=", INT64, "seed:beyond-64-bit"), _must("<", -INT64, "seed:beyond-64-bit")),
     ),
-    "max_tokens": Field("integer", nullable=True, bounds=_BUDGET, lowered="max_tokens"),
+    "max_tokens": Field("integer", nullable=True, bounds=_BUDGET, lowered="max_tokens", default=16),
     "max_completion_tokens": Field("integer", CHAT, nullable=True, bounds=_BUDGET),
     "min_tokens": Field(
         "integer", lowered="min_tokens", default=0, bounds=(_must("<", 0, "min_tokens:negative", "R-MIN-1"),)
@@ -164,7 +164,6 @@ FIELDS: dict[str, Field] = {
     "media_io_kwargs": Field("object", CHAT, nullable=True),
     "mm_processor_kwargs": Field("object", CHAT, nullable=True),
     "return_prompt_text": Field("boolean", CHAT, nullable=True),
-    "return_token_offsets": Field("boolean", nullable=True),
 }  # fmt: skip
 """The fields that one value decides. ``logprobs`` (whose type depends on the route), ``messages``, ``prompt``,
 ``tools`` and ``tool_choice`` have rules of their own in :mod:`reference.render.validate`."""

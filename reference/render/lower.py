@@ -49,7 +49,7 @@ def canonical(name: str, value: Json) -> Json:
         value = {str(int(key)): single(item) for key, item in value.items()} or None
     elif name in ("structured_outputs", "stream_options") and isinstance(value, dict):
         value = {key: item for key, item in sorted(value.items()) if item not in (None, False)} or None
-    elif name == "extra_args" and isinstance(value, dict):
+    elif name in ("extra_args", "kv_transfer_params") and isinstance(value, dict):
         value = {key: item for key, item in value.items() if item is not None} or None
     if name in FIELDS and FIELDS[name].lowered:
         default = FIELDS[name].default
@@ -69,18 +69,19 @@ def lower(setup: Setup, checked: Checked, length: int) -> tuple[Param, ...]:
 
 def _top_level(name: str, taken: dict[str, Any]) -> Param:
     values = [canonical(name, taken.get(name))]
-    if name == "stream_options" and not taken.get("stream") and values != [None]:
-        values.append(None)
+    unused = name == "stream_options" and not taken.get("stream")
+    if (unused or name == "return_token_ids") and values != [None]:
+        values.append(None)  # asks for nothing, or for something that is the generate route's business
     return Param(name, tuple(values), "R-FIELD-1", "R-FIELD-2", name in taken)
 
 
-def _param(name: str, *values: Json, given: bool, agree: str = "") -> Param:
+def _param(name: str, *values: Json, given: bool, agree: str = "", clause: str = "R-PARAM-1") -> Param:
     forms: list[Json] = []
     for value in values:
         form = canonical(name, value)
         if form not in forms:
             forms.append(form)
-    return Param(name, tuple(forms), "R-PARAM-1", agree or ("R-PARAM-2" if given else "R-PARAM-3"), given)
+    return Param(name, tuple(forms), clause, agree or ("R-PARAM-2" if given else "R-PARAM-3"), given)
 
 
 def _sampling(setup: Setup, name: str, taken: dict[str, Any]) -> Param:
@@ -113,7 +114,7 @@ def _max_tokens(setup: Setup, checked: Checked, length: int) -> Param:
     if most is not None:
         clamped = min(most, left)
         values = (clamped, most) if not (checked.taken.get("echo") and most == 0) else (1, most)
-        return _param("max_tokens", *values, given=True, agree="R-MAX-4" if most > left else "R-MAX-5")
+        return _param("max_tokens", *values, given=True, clause="R-MAX-5", agree="R-MAX-4")
     if checked.route == "completions":
         return _param("max_tokens", min(COMPLETION_BUDGET, left), COMPLETION_BUDGET, given=False, agree="R-MAX-7")
     return _param("max_tokens", left, None, given=False, agree="R-MAX-3")

@@ -29,10 +29,6 @@ def normalise(setup: Setup, body: dict[str, Json], pick: Pick) -> Normalised:
     The body must have passed validation; nothing is refused here.
     """
     messages = [_message(setup, message, pick) for message in body["messages"]]
-    if body.get("continue_final_message") and pick.get("continue.parts") == "joined":
-        last = messages[-1]
-        if isinstance(last.get("content"), list):
-            last["content"] = [{"type": "text", "text": "".join(part_text(part) for part in last["content"])}]
     if pick.get("role.developer") in ("system", "system-merged"):
         messages = _developer_to_system(messages, merge=pick["role.developer"] == "system-merged")
     tools = [_tool(tool, pick) for tool in body["tools"]] if body.get("tools") else None
@@ -116,7 +112,10 @@ def _parts(role: Json, content: Json, pick: Pick) -> Json:
         return content if option in ("string", "joined") else [{"type": "text", "text": content}]
     if role == "tool" and pick.get("tool.parts", "joined") in ("joined", "string"):
         return JOINTS[pick.get("parts.join", "newline")].join(part_text(part) for part in content)
-    return [{"type": "text", "text": part_text(part)} for part in content]
+    texts = [part_text(part) for part in content]
+    if role == "assistant" and pick.get("assistant.parts") == "joined":
+        texts = ["".join(texts)]
+    return [{"type": "text", "text": text} for text in texts]
 
 
 def _developer_to_system(messages: list[dict[str, Json]], *, merge: bool) -> list[dict[str, Json]]:

@@ -17,6 +17,7 @@ UNRENDERED = {
     "kwargs:names-a-field": "template arguments that take the name of a field of the request",
     "reasoning:not-string": "reasoning that is no text",
     "prompt:empty": "an empty prompt",
+    "chat_template:empty": "an empty template",
     "truncate:zero": "a prompt cut to nothing",
 }
 """Open questions after which the reference has no opinion of the tokens: nothing says what answering would mean."""

@@ -125,6 +125,8 @@ def _budgets(setup: Setup, route: Route, _body: dict[str, Json], taken: Taken) -
     if most == 0:
         # The completions route documents a minimum of 0, which asks for nothing but the prompt.
         yield Question("R-MAX-1" if route == "chat" else "R-MAX-6", "budget", "budget:zero", must=route == "chat")
+    elif taken.get("max_tokens") == 0:
+        yield Question("R-MAX-6", "budget", "budget:overridden-zero")
     if most is not None and most > setup.max_model_len:
         yield Question("R-MAX-2", "budget", "budget:beyond-context")
     least = taken.get("min_tokens", 0)
@@ -210,6 +212,8 @@ def _template(setup: Setup, route: Route, body: dict[str, Json], taken: Taken) -
         return
     if "chat_template" in taken and not setup.trust_template:
         yield Question("R-GATE-1", "chat_template", "chat_template:untrusted", must=True)
+    elif taken.get("chat_template") == "":
+        yield Question("R-LEN-3", "chat_template", "chat_template:empty")
     kwargs = taken.get("chat_template_kwargs", {})
     if kwargs.get("chat_template") is not None or "tokenize" in kwargs:
         yield Question("R-KWARGS-2", "chat_template_kwargs", "kwargs:names-an-argument")

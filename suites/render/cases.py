@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 from harness.records import Case, Json
 from suites.render import edges, snippets, texts
 from suites.render.draw import Draw, Stream
+from suites.render.features import features
 from suites.render.ordered import pack, settle
 from suites.render.setups import LEDGER, OPEN, SERVED
 
@@ -141,8 +143,24 @@ SHARES = ((_requests, 70), (_templates, 20), (_texts, 8), (_routes, 2))
 """The lists, and how many of a hundred edge cases come from each, as long as it lasts."""
 
 
-def edge_cases() -> list[Spec]:
-    """All edge cases in the order in which a run takes them: each list by rank, the lists by their shares."""
+@cache
+def edge_cases() -> tuple[Spec, ...]:
+    """All edge cases in the order in which a run takes them.
+
+    Each list by rank, the lists by their shares; but what shows a feature that no case before it has comes first. So a
+    short run sees every feature once before any twice.
+    """
+    seen: set[str] = set()
+    first: list[Spec] = []
+    later: list[Spec] = []
+    for op, given in _ranked():
+        tags = features(Case.make(SUITE, op, given)) | {op}
+        (later if tags <= seen and seen else first).append((op, given))
+        seen |= tags
+    return (*first, *later)
+
+
+def _ranked() -> list[Spec]:
     placed = [
         ((place + 1) / share, number, spec)
         for number, (source, share) in enumerate(SHARES)
@@ -258,6 +276,7 @@ def template_input(draw: Draw) -> Spec:
     """Draw a template of up to three snippets, with messages and a value for it."""
     names = [draw.pick(tuple(snippets.SNIPPETS)) for _ in range(draw.pick((1, 1, 2, 3)))]
     value = json_value(draw) if draw.odds(3) else draw.pick(snippets.VALUES)
+    value = [None] if value is None else value  # a null argument may count as none at all
     variables = {"v": value} if any(name in snippets.TAKES_VALUE for name in names) else {}
     roles = ("user", "assistant")
     messages = [{"content": texts.text(draw), "role": roles[i % 2]} for i in range(1 + draw.below(4))]

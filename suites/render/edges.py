@@ -88,7 +88,6 @@ SHARED: dict[str, Values] = {
     "session_id": ["s", *_STRING_TYPES],
     "use_beam_search": [False, True, None],
     "length_penalty": [1.0, 2.0, None, "x"],
-    "return_token_offsets": [False, True, None],
     "unheard_of": [1, None, {"a": [1]}, "x"],
     "best_of": [1, 2, None],
     "guided_regex": ["a"],

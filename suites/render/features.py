@@ -7,20 +7,32 @@ cause has one name wherever it turns up.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from harness.records import Case, Json
 from reference.render.fields import field
-from reference.render.lower import canonical
+from reference.render.lower import COLDEST, canonical
 from reference.render.messages_check import TEXT_PARTS, arguments_kind
 from reference.render.records import Route
 from reference.render.validate import budget, validate
+from reference.render.values import judge
 from suites.render import snippets, texts
 from suites.render.ordered import unpack
 from suites.render.setups import LEDGER, setups
 
 PLAIN_FIELDS = frozenset({"model", "messages", "prompt"})
+ID_FIELDS = frozenset({"stop_token_ids", "allowed_token_ids", "logit_bias"})
+
+SPECIAL: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
+    ("temperature", lambda value: value == 0, "temperature:zero"),
+    ("temperature", lambda value: 0 < value < COLDEST, "temperature:near-zero"),
+    ("seed", lambda value: value == -1, "seed:minus-one"),
+    ("thinking_token_budget", lambda value: value == -1, "thinking_token_budget:minus-one"),
+    ("stop_token_ids", lambda value: len(set(value)) < len(value), "stop_token_ids:twice"),
+)
+"""Values that stand for something of their own: field, test, tag."""
 
 
 def features(case: Case) -> frozenset[str]:
@@ -64,15 +76,18 @@ def _body(setup: str, route: Route, body: Json) -> Iterator[str]:
             yield "field:default"
         elif "budget:beyond-context" not in spoken and name in ("max_tokens", "max_completion_tokens"):
             yield from _budget(setup, checked.taken, name)
-        elif not any(q.tag.startswith(("convert:", "null:", f"{name}:")) for q in checked.questions):
-            yield f"{name}:set"
+        elif not judge(name, rules, value)[1] and not (name in ID_FIELDS and "(token ids)" in spoken):
+            yield next(
+                (tag for which, test, tag in SPECIAL if which == name and test(checked.taken[name])), f"{name}:set"
+            )
     yield from _tools(body)
     kwargs = body.get("chat_template_kwargs")
     if isinstance(kwargs, dict) and route == "chat":
         yield from (
             f"kwargs:{key}" for key in kwargs if key in ("add_generation_prompt", "bos_token", "enable_thinking")
         )
-        yield from (f"value:{snippets.kind(value)}" for key, value in kwargs.items() if key == "note")
+        if "note" in kwargs:
+            yield from ("snippet:tojson", *snippets.kinds(kwargs["note"]))
     if route == "chat":
         yield from _messages(body.get("messages"))
     else:
@@ -147,7 +162,7 @@ def _calls(role: Json, calls: list[Json]) -> Iterator[str]:
             continue
         kind = arguments_kind(arguments)
         if kind == "object":
-            yield f"arguments:{snippets.kind(json.loads(arguments))}"
+            yield from ("snippet:tojson", *(snippets.kinds(json.loads(arguments)) - {"value:mapping"}))
         elif kind not in ("broken", "nan", "surrogate"):
             yield f"arguments:{kind}"
 
@@ -171,7 +186,7 @@ def _tools(body: dict[str, Json]) -> Iterator[str]:
         ]:
             yield "tool:order"
         if isinstance(function.get("parameters"), dict):
-            yield f"parameters:{snippets.kind(function['parameters'])}"
+            yield from ("snippet:tojson", *(snippets.kinds(function["parameters"]) - {"value:mapping"}))
 
 
 def _prompt(prompt: Json) -> Iterator[str]:
@@ -191,7 +206,7 @@ def _template(given: dict[str, Json]) -> Iterator[str]:
         name = snippets.NAMES.get(source, "unknown")
         yield from snippets.TAGS.get(name, (f"snippet:{name}",))
     if any(snippets.NAMES.get(source) in snippets.TAKES_VALUE for source in listed):
-        yield f"value:{snippets.kind(given['variables'].get('v'))}"
+        yield from snippets.kinds(given["variables"].get("v"))
     for message in given["messages"]:
         yield from texts.classes(str(message.get("content", "")))
     if [m["role"] for m in given["messages"]] != ["user", "assistant"]:
@@ -218,8 +233,8 @@ def json_problem(text: str) -> str:
     if constants:
         return "json:constant"
     if any(doubles):
-        return "json:duplicate-name-top" if isinstance(value, dict) and doubles[-1] else "json:duplicate-name"
-    if "-0" in text and any(isinstance(v, int) and v == 0 for v in value.values() if isinstance(value, dict)):
+        return "json:duplicate-name-top" if doubles[-1] else "json:duplicate-name"
+    if isinstance(value, dict) and re.search(r": ?-0[,}]", text):
         return "json:minus-zero"
     if "e400" in text:
         return "json:number-beyond-double"

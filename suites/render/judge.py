@@ -14,8 +14,9 @@ import msgspec
 
 from harness.outcome import Outcome, Status
 from harness.records import Case, Json, Observation, Verdict
+from reference.render.lower import COMPLETION_BUDGET
 from reference.render.pipeline import evaluate
-from reference.render.records import Evaluation, Question, Refusal, Route, Setup
+from reference.render.records import Evaluation, Question, Refusal, Rendering, Route, Setup
 from suites.render.features import features, json_problem, route_of
 from suites.render.judge_answer import answer_verdicts
 from suites.render.judge_template import template_verdicts
@@ -80,7 +81,7 @@ def judge_request(
 ) -> None:  # fmt: skip
     """Judge a request body on a route; ``more`` are questions that lie below the body (its text)."""
     found = evaluate(setup, route, body)
-    questions = (*more, *found.checked.questions, *_late(found))
+    questions = (*more, *found.checked.questions, *_late(setup, found))
     _errors(sheet, observations)
     nulls = isinstance(body, dict) and None in body.values()
     _status(sheet, observations, questions, "R-NULL-1" if nulls else "R-ACCEPT-1")
@@ -90,11 +91,20 @@ def judge_request(
     answer_verdicts(sheet, setup, found, features(case), case.input.get("headers") or {}, answers)
 
 
-def _late(found: Evaluation) -> Iterator[Question]:
+def _late(setup: Setup, found: Evaluation) -> Iterator[Question]:
     """Questions that only the later stages can raise: the template refuses, the prompt is too long ...
 
-    Where only some choices lead there, the question is open and belongs to the choice.
+    Where only some choices lead there, the question is open and belongs to the choice; to all of them, where more than
+    one is needed for it, or where there are too many to try.
     """
+    if found.unrendered and not found.checked.open:
+        yield from (Question(c.clause, c.name, f"late:{c.name}") for c in found.choices)
+    lengths = [len(made.token_ids) for result in found.results for made in result if isinstance(made, Rendering)]
+    left = setup.max_model_len - max(lengths, default=0)
+    if found.checked.route == "completions" and "max_tokens" not in found.checked.taken:
+        left = min(left, COMPLETION_BUDGET)
+    if lengths and found.checked.taken.get("min_tokens", 0) > left:
+        yield Question("R-MIN-2", "min_tokens", "late:min_tokens")
     for combinations in found.results:
         refusals = [made for made in combinations if isinstance(made, Refusal)]
         if not refusals:
@@ -104,8 +114,8 @@ def _late(found: Evaluation) -> Iterator[Question]:
             yield Question(clause, "(prompt)", f"late:{clause}", must=clause in ("R-LEN-1", "R-TMPL-3"))
         else:
             names = [c for c in found.choices if {r.choices[c.name] for r in refusals} != set(c.options)]
-            blamed = names[0] if names else found.choices[0]
-            yield Question(blamed.clause, blamed.name, f"late:{blamed.name}")
+            for blamed in names[:1] or found.choices:
+                yield Question(blamed.clause, blamed.name, f"late:{blamed.name}")
 
 
 def _errors(sheet: Sheet, observations: Observations) -> None:
@@ -149,7 +159,11 @@ def _status(
                     sheet.fail(
                         question.clause, name, shape, "a refusal", _short(observations[name].payload), question.tag
                     )
-                elif question.tag == "model:unknown" and observations[name].payload.get("status") != 404:
+                elif (
+                    len(questions) == 1
+                    and question.tag == "model:unknown"
+                    and observations[name].payload.get("status") != 404
+                ):
                     got = observations[name].payload.get("status")
                     sheet.fail(question.clause, name, ("validate", "status", "value"), 404, got)
                 else:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from harness.outcome import Status
 from harness.records import Json, Observation
-from reference.render.lower import lower, observed
+from reference.render.lower import TOP_LEVEL, lower, observed
 from reference.render.records import Choice, Evaluation, Param, Rendering, Setup
 from reference.render.tokenise import decode
 from reference.render.wire import PREFIX
@@ -46,9 +46,12 @@ def answer_verdicts(
     answers = _well_formed(sheet, found, seen)
     for name, requests in answers.items():
         _identities(sheet, found, headers, name, requests)
-    if found.unrendered:
+    why = found.unrendered
+    if not all(any(isinstance(one, Rendering) for one in made) for made in found.results):
+        why = "a prompt that leaves no room, or comes to nothing"
+    if why:
         for name in answers:
-            sheet.add("R-TEXT-1", name, Status.SKIPPED, note=f"the reference does not render {found.unrendered}")
+            sheet.add("R-TEXT-1", name, Status.SKIPPED, note=f"the reference does not render {why}")
         return
     right = {name: r for name, r in answers.items() if _right_count(sheet, found, name, r)}
     explained: dict[str, list[tuple[int, ...]]] = {}
@@ -147,7 +150,7 @@ def _tokens(
     clause = "R-TOKEN-1" if stage == "tokenise" and found.results[0] else "R-TEXT-1"
     if len(topics) == 1:
         clause = topics[0]
-    sheet.fail(clause, name, (stage, "token_ids", "value"), expected, got)
+    sheet.fail(clause, name, (stage, "text" if stage == "template" else "token_ids", "value"), expected, got)
     for topic in topics:
         if topic != clause:
             sheet.add(topic, name, Status.BLOCKED, note="the tokens are wrong, and the request has several topics")
@@ -202,11 +205,7 @@ def _parameters(sheet: Sheet, setup: Setup, found: Evaluation, answers: Answers)
 
 
 def _path(name: str) -> str:
-    return (
-        name
-        if name in ("stream", "priority", "cache_salt", "return_token_ids", "stream_options")
-        else f"sampling_params.{name}"
-    )
+    return name if name in TOP_LEVEL else f"sampling_params.{name}"
 
 
 def _alike(sheet: Sheet, field: str, indexes: Mapping[str, tuple[Param, int]]) -> None:

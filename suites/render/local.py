@@ -27,7 +27,7 @@ Render = Callable[[dict[str, Json]], dict[str, Json]]
 def variables(given: dict[str, Json]) -> dict[str, Any]:
     """Everything that the template of a case sees, but for the special tokens."""
     return {
-        "messages": given["messages"],
+        "messages": [{"role": m["role"], "content": m["content"]} for m in given["messages"]],
         "tools": given.get("tools"),
         "documents": given.get("documents"),
         "add_generation_prompt": given.get("add_generation_prompt", True),
@@ -105,21 +105,32 @@ def minijinja_template(given: dict[str, Json]) -> dict[str, Json]:
     return {"text": text, "token_ids": ids}
 
 
-def _kind(name: str, summary: str, render: Render, packages: tuple[str, ...]) -> TargetKind:
+def _target(name: str, render: Render, packages: tuple[str, ...]) -> Target:
     def answer(given: dict[str, Json], _arrays: object) -> dict[str, Json]:
         return render(unpack(given))
 
+    reports: dict[str, Json] = {package: version(package) for package in packages}
+    return InProcess(name, {"template": answer}, reports, CAPABILITIES)
+
+
+def transformers_target() -> Target:
+    """Make the target ``transformers``."""
+    return _target("transformers", transformers_template, ("transformers", "tokenizers", "jinja2"))
+
+
+def minijinja_target() -> Target:
+    """Make the target ``minijinja``."""
+    return _target("minijinja", minijinja_template, ("minijinja", "tokenizers"))
+
+
+def _kind(name: str, summary: str, make: Callable[[], Target]) -> TargetKind:
     def build(_name: TargetName, _session: Session) -> Target:
-        reports: dict[str, Json] = {package: version(package) for package in packages}
-        return InProcess(name, {"template": answer}, reports, CAPABILITIES)
+        return make()
 
     return TargetKind(name, summary, build, embedded=True)
 
 
 KINDS = (
-    _kind(
-        "transformers", "transformers' fast tokeniser and its apply_chat_template", transformers_template,
-        ("transformers", "tokenizers", "jinja2"),
-    ),
-    _kind("minijinja", "the MiniJinja engine, for chat templates", minijinja_template, ("minijinja", "tokenizers")),
-)  # fmt: skip
+    _kind("transformers", "transformers' fast tokeniser and its apply_chat_template", transformers_target),
+    _kind("minijinja", "the MiniJinja engine, for chat templates", minijinja_target),
+)

@@ -166,7 +166,7 @@ NAMES: dict[str, str] = {source: name for name, source in SNIPPETS.items()}
 TAKES_VALUE = tuple(name for name, source in SNIPPETS.items() if re.search(r"\bv\b", source))
 
 VALUES: list[Any] = [
-    "a", "", "é<>&'\"/", "\u2028", "x\ny", "😀", True, False, None, 0, 1, -1, 2**53 + 1, 2**63, 2**70, 1.0, 1.5, -0.0,
+    "a", "", "é<>&'\"/", "\u2028", "x\ny", "😀", True, False, 0, 1, -1, 2**53 + 1, 2**63, 2**70, 1.0, 1.5, -0.0,
     1e16, 1e20, 1e-7, 0.1, [], [1, "a", None, True], ["it's"], ['"'], {}, {"b": 1, "a": [1.5, None]}, {"a": {"b": []}},
     [[1], []],
     "\x00\x7f", {"k": "é"}, [1e-7], ["a\nb"], "  a ", [False], {"a": True},
@@ -180,6 +180,9 @@ TAGS: dict[str, tuple[str, ...]] = {
     "print-float": ("snippet:print", "value:float"),
     "print-true": ("snippet:print", "value:constant"),
     "print-power": ("snippet:print", "value:integer-beyond-64-bit"),
+    "print-list": ("snippet:print", "value:list", "value:integer", "value:word", "value:constant"),
+    "print-map": ("snippet:print", "value:mapping", "value:integer"),
+    "method-split-print": ("snippet:print", "value:list", "value:word", "snippet:method-split-print"),
     "concat": ("snippet:print", "snippet:concat"),
     "string": ("snippet:print", "snippet:string"),
     "iterate": ("snippet:print", "snippet:iterate"),
@@ -188,8 +191,21 @@ TAGS: dict[str, tuple[str, ...]] = {
 """Tags of the snippets that do something another one does too: one cause is to have one name."""
 
 
-def kind(value: Any) -> str:
-    """Class of a value, so that a difference is told by class and not by value."""
+def kinds(value: Any) -> set[str]:
+    """Tags of a value, so that a difference is told by class and not by value."""
+    found: set[str] = set()
+    pending = [value]
+    while pending:
+        item = pending.pop()
+        found.add(f"value:{_kind(item)}")
+        if isinstance(item, dict):
+            pending += [*item.values(), *(key for key in item if _kind(key) != "word")]
+        elif isinstance(item, list):
+            pending += item
+    return found
+
+
+def _kind(value: Any) -> str:
     if value is None or isinstance(value, bool):
         return "constant"
     if isinstance(value, int):
@@ -199,10 +215,7 @@ def kind(value: Any) -> str:
         return "float-exponent" if "e" in text else "float-negative-zero" if text == "-0.0" else "float"
     if isinstance(value, str):
         return _string_kind(value)
-    children = list(value.values()) if isinstance(value, dict) else list(value)
-    inner = sorted({kind(child) for child in children} - {"integer", "word"})
-    name = "mapping" if isinstance(value, dict) else "list"
-    return f"{name}-of-{'-'.join(inner)}" if inner else name
+    return "mapping" if isinstance(value, dict) else "list"
 
 
 def _string_kind(value: str) -> str:

@@ -23,7 +23,7 @@ class RenderSuite:
 
     name = cases.SUITE
     summary = "requests to engine requests: validation, chat templates, tokens, parameters"
-    default_cases = 1500
+    default_cases = 900
     default_targets = ("transformers", "minijinja")
 
     def clauses(self) -> tuple[Clause, ...]:
