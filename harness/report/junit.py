@@ -9,9 +9,10 @@ silent pass would hide it.
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
+from collections.abc import Iterable
 from typing import BinaryIO, Final, Literal
 
-from harness.outcome import Status
+from harness.outcome import Exit, Status
 from harness.records import Clause, Finding
 from harness.report.model import Cell, RunReport, plural
 from harness.report.text import brief, one_line, pretty, visible
@@ -36,9 +37,9 @@ _SHOWN: Final = 5  # findings spelled out in one test case
 def write(report: RunReport, out: BinaryIO) -> None:
     """Write the report as JUnit XML (UTF-8)."""
     root = ET.Element("testsuites", name=one_line(f"afere {report.header.run}"))
-    _run_suite(root, report)
-    clauses = {c.id: c for c in report.all_clauses()}
     cells = report.cells()
+    _run_suite(root, report, cells.values())
+    clauses = {c.id: c for c in report.all_clauses()}
     for target in report.targets:
         suite = ET.SubElement(root, "testsuite", name=one_line(target), timestamp=one_line(report.header.started))
         properties = ET.SubElement(suite, "properties")
@@ -62,11 +63,20 @@ def write(report: RunReport, out: BinaryIO) -> None:
     out.write(b"\n")
 
 
-def _run_suite(root: ET.Element, report: RunReport) -> None:
+def _run_suite(root: ET.Element, report: RunReport, cells: Iterable[Cell]) -> None:
     suite = ET.SubElement(root, "testsuite", name="the run", timestamp=one_line(report.header.started))
     case = ET.SubElement(suite, "testcase", classname="afere", name="the run is valid")
     if report.problems:
         _child(case, "error", report.problems[0], "\n".join(report.problems))
+    shown = {f.signature for cell in cells if cell.status is Status.FAIL for f in cell.findings}
+    for finding in report.new:
+        if finding.signature not in shown:
+            # Seen while minimising only, say: no failing clause tells of it, and it must not get lost.
+            case = ET.SubElement(suite, "testcase", classname="afere", name=one_line(f"finding {finding.signature}"))
+            _child(case, "failure", finding.title, _tell(finding))
+    if report.exit is Exit.UNEXPECTED and not report.new:
+        case = ET.SubElement(suite, "testcase", classname="afere", name="the exit status is explained")
+        _child(case, "failure", "the exit status is 1 and the report holds no new finding", "")
     for signature in report.summary.stale:
         case = ET.SubElement(
             suite, "testcase", classname="afere", name=one_line(f"expectation {signature} still holds")

@@ -152,6 +152,9 @@ class RunReport(msgspec.Struct, frozen=True):
         lost = [s for s in (*self.summary.new, *self.summary.known) if s not in held]
         if lost:
             found.append(f"the summary names {plural(len(lost), 'finding')} that the report does not hold: {lost[0]}")
+        failing = [c for c, row in self.summary.matrix.items() if Status.FAIL in row.values()]
+        if failing and not self.findings:
+            found.append(f"clause {failing[0]} fails and the report holds no finding at all")
         unread = sorted({t for row in self.summary.matrix.values() for t in row} - set(self.targets))
         if unread:
             found.append(f"the matrix names a target that the header does not: {unread[0]}")

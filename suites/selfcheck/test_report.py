@@ -79,6 +79,7 @@ BROKEN = {
     "nothing observed": with_summary(observations=0),
     "nothing judged": with_summary(matrix={}, counts={}),
     "a finding that is named and not there": replace(sample(), findings=()),
+    "a failure without any finding": replace(with_summary(new=(), known=()), findings=()),
     "a target that the header does not name": with_summary(matrix={"R-JOIN-1": {"nobody@1": "pass"}}),
     "a target that should have been there": replace(
         sample(),
@@ -200,6 +201,15 @@ def test_junit_is_red_exactly_where_the_exit_status_is_not_zero() -> None:
         root = ET.fromstring(produce(report, "junit"))
         assert (int(root.get("failures") or 0) + int(root.get("errors") or 0) > 0) == red
         assert (report.exit is not Exit.OK) == red
+
+
+def test_a_new_finding_that_no_failing_clause_tells_of_is_still_a_failure() -> None:
+    lone = replace(JOIN, clauses=("R-BOS-1",), signature="seen while minimising")
+    root = ET.fromstring(produce(replace(sample(), findings=(*sample().findings, lone)), "junit"))
+    case = next(c for c in root.iter("testcase") if c.get("name") == "finding seen while minimising")
+    assert case.find("failure") is not None
+    silent = replace(with_summary(new=(), exit=1), findings=tuple(replace(f, known="x") for f in sample_run.FINDINGS))
+    assert ET.fromstring(produce(silent, "junit")).get("failures") == "1"
 
 
 def test_a_known_finding_never_excuses_an_error() -> None:

@@ -208,7 +208,8 @@ def test_html_says_nothing_of_cuts_where_nothing_was_cut() -> None:
 
 
 def test_html_of_a_run_without_findings() -> None:
-    report = replace(with_summary(new=(), known=(), exit=0), findings=())
+    matrix = {"R-BOS-1": {sample_run.ALPHA: "pass"}}
+    report = replace(with_summary(new=(), known=(), exit=0, matrix=matrix), findings=())
     raw = produce(report, "html").decode()
     assert "no finding at all" in raw
     assert 'class="banner good"' in raw
