@@ -72,7 +72,7 @@ def judge_case(
     sound = {name: o for name, o in observations.items() if not o.fault}
     verdicts = [_fault(case, name, f"the harness failed: {o.fault}") for name, o in faulty.items()]
     try:
-        judged = list(suite.judge(case, sound, blobs)) if sound else []
+        judged = [_sure(v) for v in suite.judge(case, sound, blobs)] if sound else []
     except Exception as error:
         note = f"the judge of suite {suite.name} raised {type(error).__name__}: {error}"
         return verdicts + [_fault(case, name, note) for name in sound]
@@ -95,6 +95,12 @@ def judge_case(
         if name not in spoken
     ]
     return verdicts
+
+
+def _sure(verdict: object) -> Verdict:
+    if not isinstance(verdict, Verdict):
+        raise TypeError(f"{verdict!r} is no verdict")
+    return verdict
 
 
 def _fault(case: Case, target: str, note: str) -> Verdict:
