@@ -18,11 +18,15 @@ class WheelMember(msgspec.Struct, frozen=True, tag="wheel-member"):
     disk_bytes: int = 1 << 29  # free space needed while it is built
 
 
-class Alias(msgspec.Struct, frozen=True):
-    """Metadata under the name ``project`` with the version of ``of``, for programs that ask for a name they lack."""
+class Alias(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Metadata under the name ``project`` with the version of ``of``, for programs that ask for a name they lack.
+
+    ``local`` is added to the version after a plus sign: some programs look there for the kind of build they are.
+    """
 
     project: str
     of: str
+    local: str = ""
 
 
 class Venv(msgspec.Struct, frozen=True, tag="venv"):

@@ -50,6 +50,8 @@ def _add_metadata(home: Path, alias: Alias, versions: dict[str, str], name: str)
         raise ProvisionError(f"{name}: {alias.of!r} was not installed, so {alias.project!r} cannot have its version")
     if _canonical(alias.project) in versions:
         return
+    if alias.local:
+        version = f"{version.partition('+')[0]}+{alias.local}"
     stem = re.sub(r"[-.]+", "_", alias.project)
     folder = site(home) / f"{stem}-{version}.dist-info"
     folder.mkdir()

@@ -129,12 +129,12 @@ def test_a_virtual_environment(index: Path) -> None:
     recipe = Venv(
         requirements=("gadget==1.0",),
         remove=("nuisance", "never-there"),
-        aliases=(Alias("gizmo", of="gadget"),),
+        aliases=(Alias("gizmo", of="gadget"), Alias("widget", of="gadget", local="cpu")),
         imports=("gadget",),
         disk_bytes=0,
     )
     made = provision(recipe, "gadget@1.0")
-    assert made.versions == {"gadget": "1.0", "gizmo": "1.0"}
+    assert made.versions == {"gadget": "1.0", "gizmo": "1.0", "widget": "1.0+cpu"}
     assert check("gadget@1.0").ok
     assert Path(made.script("python")).exists()
     with pytest.raises(ProvisionError, match=r"has no command 'gadget'"):
