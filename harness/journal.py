@@ -189,9 +189,14 @@ class RunFolder:
     def summary(self) -> Summary:
         """What judging counted.
 
-        :raises RunError: the run was not judged yet
+        :raises RunError: the run was not judged yet, or the file is another run's
         """
-        return self._read("summary.json", Summary)
+        summary = self._read("summary.json", Summary)
+        if summary.run != self.header().run:
+            raise RunError(
+                f"{self.path / 'summary.json'} is of run {summary.run}; judge this one: afere judge {self.path}"
+            )
+        return summary
 
     def write_clauses(self, clauses: Iterable[Clause]) -> None:
         """Keep the clauses that the run was judged under."""

@@ -87,6 +87,9 @@ def judge_case(
                 f"the judge of suite {suite.name} spoke of {verdict.case} on {verdict.target}, which it was not given"
             )
             verdicts += [_fault(case, name, note) for name in sound]
+        elif verdict.status is Status.SKIPPED and not verdict.note:
+            note = f"the judge of suite {suite.name} skipped {verdict.clause} without a reason"
+            verdicts.append(_fault(case, verdict.target, note))
         else:
             verdicts.append(verdict)
     verdicts += [
