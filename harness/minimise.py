@@ -48,7 +48,7 @@ def candidates(value: Json, plain: Json) -> Iterator[Json]:
     elif isinstance(value, str):
         yield from _strings(value)
     elif isinstance(value, bool):
-        yield False
+        yield from [False] if value else []
     elif isinstance(value, int):
         yield from _integers(value, plain if isinstance(plain, int) and not isinstance(plain, bool) else 0)
     elif isinstance(value, float):
