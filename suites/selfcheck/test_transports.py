@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import textwrap
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -361,6 +362,25 @@ def test_after_close_nothing_is_started(worker: Callable[..., WorkerTarget], blo
     assert target._program is None
 
 
+@pytest.mark.parametrize("transport", ["worker", "http"])
+def test_closing_ends_the_case_in_flight(
+    transport: str, worker: Callable[..., WorkerTarget], http: Callable[..., HttpTarget], blobs: BlobStore
+) -> None:
+    target = worker() if transport == "worker" else http()
+    target.open()
+    program = target._program
+    assert program is not None
+    answers: list[Answer] = []
+    thread = threading.Thread(target=lambda: answers.append(target.run(case("hang"), blobs)))
+    thread.start()
+    while not program.busy:
+        assert thread.is_alive()
+    target.close()
+    thread.join()
+    assert answers[0].outcome is Outcome.FAILED
+    assert not program.running
+
+
 def test_messages_validate_against_their_schemas(tmp_path: Path) -> None:
     path = tmp_path / "operations.py"
     path.write_text(OPERATIONS)
@@ -432,6 +452,7 @@ class Handler(BaseHTTPRequestHandler):
         kept = bytearray(400 << 20); time.sleep(3600)
     def on_long(self, body): self.send(200, b"x" * (2 << 20))
     def on_drop(self, body): self.close_connection = True; self.connection.close()
+    def on_garbage(self, body): self.wfile.write(b"nonsense\\r\\n\\r\\n"); self.close_connection = True
     def on_short(self, body): self.send(200, b"12345", length=10); self.close_connection = True
     def on_last(self, body): self.send(200, body); self.close_connection = True; self.connection.shutdown(2)
 
@@ -487,6 +508,7 @@ def http(tmp_path: Path) -> Iterator[Callable[..., HttpTarget]]:
         ("eat", {}, Outcome.OUT_OF_MEMORY, "memory limit"),
         ("long", {}, Outcome.FAILED, "longer than 1048576 bytes"),
         ("drop", {}, Outcome.FAILED, "broke off the exchange, twice"),
+        ("garbage", {}, Outcome.FAILED, "broke off the exchange, twice: BadStatusLine"),
         ("short", {}, Outcome.FAILED, "broke off the exchange: IncompleteRead"),
         ("last", {}, Outcome.ANSWERED, ""),
     ],
