@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from collections import OrderedDict
+
 from reference.render import choices, template, tokenise
 from reference.render.messages import normalise
 from reference.render.records import Evaluation, Json, Refusal, Rendering, Route, Setup
@@ -23,11 +26,29 @@ UNRENDERED = {
 """Open questions after which the reference has no opinion of the tokens: nothing says what answering would mean."""
 
 
+KEPT = 512
+"""Evaluations that are kept: one request is judged on several targets, and again while it is made smaller."""
+
+_kept: OrderedDict[tuple[str, str, str, str], Evaluation] = OrderedDict()
+
+
 def evaluate(setup: Setup, route: Route, body: Json) -> Evaluation:
     """Put a request body through all stages. Raises nothing for any JSON value.
 
+    The result is shared between calls: do not change what is in it.
+
     Raises :class:`reference.render.records.RenderError` for a broken set-up.
     """
+    key = (setup.name, setup.content_format, route, json.dumps(body))
+    found = _kept.get(key)
+    if found is None:
+        found = _kept[key] = _evaluate(setup, route, body)
+        if len(_kept) > KEPT:
+            _kept.popitem(last=False)
+    return found
+
+
+def _evaluate(setup: Setup, route: Route, body: Json) -> Evaluation:
     checked = validate(setup, route, body)
     if checked.refused:
         return Evaluation(checked)

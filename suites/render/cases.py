@@ -98,6 +98,8 @@ def _requests() -> Iterator[tuple[int, Spec]]:
         for special in (None, False):
             body = {"model": SERVED, "prompt": prompt, **({} if special is None else {"add_special_tokens": special})}
             yield 2 + rank, request("completions", body, OPEN)
+    yield 2, request("chat", {**plain_chat(), "chat_template": ""}, OPEN)
+    yield 2, request("chat", {**plain_chat(), "chat_template": "{{ messages[0].content }}"}, OPEN)
     yield 2, request("chat", {**plain_chat(), "add_special_tokens": True}, OPEN)
     yield 2, request("chat", {**plain_chat(), "temperature": 1.0}, OPEN)
     sides: list[Body] = [{}, {"truncation_side": "left"}, {"truncation_side": "right"}]
@@ -128,7 +130,8 @@ def template_case(names: list[str], variables: dict[str, Json], **more: Json) ->
 
 def _templates() -> Iterator[tuple[int, Spec]]:
     for rank, name in enumerate(snippets.SNIPPETS):
-        yield rank // 10, template_case([name], {"v": "a"} if name in snippets.TAKES_VALUE else {})
+        value: Json = {"b": 1, "a": "é<"} if name.startswith("tojson") else "a"
+        yield rank // 10, template_case([name], {"v": value} if name in snippets.TAKES_VALUE else {})
     for rank, value in enumerate(snippets.VALUES):
         for place, name in enumerate(snippets.TAKES_VALUE):
             yield 2 + rank // 3 + place, template_case([name], {"v": value})
@@ -143,6 +146,21 @@ SHARES = ((_requests, 70), (_templates, 20), (_texts, 8), (_routes, 2))
 """The lists, and how many of a hundred edge cases come from each, as long as it lasts."""
 
 
+OPEN_TOO = (
+    "content:",
+    "parts:",
+    "part:",
+    "role:",
+    "calls:",
+    "continue:",
+    "assistant:",
+    "arguments:",
+    "tools:",
+    "prompt",
+)
+"""What the second set-up treats in another way than the first, so that it has to be seen on both."""
+
+
 @cache
 def edge_cases() -> tuple[Spec, ...]:
     """All edge cases in the order in which a run takes them.
@@ -155,6 +173,8 @@ def edge_cases() -> tuple[Spec, ...]:
     later: list[Spec] = []
     for op, given in _ranked():
         tags = features(Case.make(SUITE, op, given)) | {op}
+        if given["setup"] == OPEN and op != "template":
+            tags |= {f"open {tag}" for tag in tags if tag.startswith(OPEN_TOO)}
         (later if tags <= seen and seen else first).append((op, given))
         seen |= tags
     return (*first, *later)

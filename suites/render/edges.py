@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from suites.render import texts
+
 Values = list[Any]
 
 _NUMBER_TYPES: Values = [None, "1", True, "x", [1], {"a": 1}, ""]
@@ -329,6 +331,7 @@ MESSAGES: list[Any] = [
     [_HI, {"role": "assistant", "content": "a"}, {"role": "assistant", "content": "b"}],
     _user("a " * 600),
     _user("a " * 480),
+    *[_user(pieces[0]) for pieces in texts.SPICE.values()],
 ]
 """Layouts of messages, each alone in an otherwise plain chat request."""
 

@@ -340,7 +340,7 @@ LOWERED: tuple[Fault, ...] = tuple(
     for clause, fields in (
         ("R-PARAM-2", ("logit_bias", "stop_token_ids", "temperature", "top_p", "seed")),
         ("R-PARAM-3", ("temperature",)),
-        ("R-FIELD-2", ("stream_options",)),
+        ("R-FIELD-2", ("return_token_ids",)),
         ("R-MAX-3", ("max_tokens",)),
         ("R-MAX-4", ("max_tokens",)),
         ("R-MAX-7", ("max_tokens",)),
@@ -442,7 +442,7 @@ HONEST: tuple[Fault, ...] = (
     _honest("reference", "the reference as it is"),
     _honest("other-choices", "chooses otherwise wherever there is a choice", policy=Policy(picks=dict(PICKS.values()))),
     _honest("other-forms", "lowers to the other admissible value",
-            policy=Policy(values=dict.fromkeys([*FIELDS, "stream_options"], 1))),
+            policy=Policy(values=dict.fromkeys(FIELDS, 1))),
     _honest("string-codes", "gives error codes as strings", after=_rust_error),
     _honest("fills-defaults", "writes every default out", after=parameters(_filled)),
     _honest("sparse", "leaves every default out", after=each(_sparse)),

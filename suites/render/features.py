@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -35,8 +36,21 @@ SPECIAL: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
 """Values that stand for something of their own: field, test, tag."""
 
 
+KEPT = 512
+_kept: OrderedDict[str, frozenset[str]] = OrderedDict()
+
+
 def features(case: Case) -> frozenset[str]:
-    """Tags of a case."""
+    """Tags of a case. Those of the last cases are kept, for a case is asked for its tags several times."""
+    found = _kept.get(case.id)
+    if found is None:
+        found = _kept[case.id] = _features(case)
+        if len(_kept) > KEPT:
+            _kept.popitem(last=False)
+    return found
+
+
+def _features(case: Case) -> frozenset[str]:
     given = unpack(case.input)
     found: set[str] = set()
     if given.get("setup") != LEDGER and case.op != "template":
@@ -113,7 +127,7 @@ def _messages(messages: Json) -> Iterator[str]:
         role = message.get("role")
         if role in ("system", "developer", "assistant", "tool"):
             yield f"role:{role}"
-        yield from _content(message.get("content"))
+        yield from _content(role, message.get("content"))
         for key in ("name", "reasoning", "reasoning_content", "refusal"):
             if isinstance(message.get(key), str):
                 yield f"message:{key}"
@@ -132,16 +146,19 @@ def _messages(messages: Json) -> Iterator[str]:
             yield "message:unknown-field"
 
 
-def _content(content: Json) -> Iterator[str]:
+def _content(role: Json, content: Json) -> Iterator[str]:
     if isinstance(content, str):
         yield from texts.classes(content)
     elif isinstance(content, list) and content:
-        yield "content:parts" if len(content) > 1 else "content:one-part"
+        several = len(content) > 1
+        yield "content:parts" if several else "content:one-part"
+        if several and role != "user":
+            yield f"parts:{role}"
         for part in content:
             if isinstance(part, dict):
                 text = part.get(TEXT_PARTS.get(str(part.get("type")), "text"))
                 if text == "":
-                    yield "part:empty"
+                    yield "part:empty-among-others" if several else "part:empty"
                 if isinstance(text, str):
                     yield from texts.classes(text)
                 if set(part) - {"type", "text", *TEXT_PARTS.values()}:
@@ -197,7 +214,13 @@ def _prompt(prompt: Json) -> Iterator[str]:
         if any(isinstance(item, int) and 1000 <= item < 1024 for item in prompt):
             yield "prompt-ids:padding-row"
         if len(prompt) > 200:
-            yield "prompt:long"
+            yield (
+                "prompt:long"
+                if len(prompt) < 512
+                else "prompt:fills-context"
+                if len(prompt) == 512
+                else "prompt:too-long"
+            )
 
 
 def _template(given: dict[str, Json]) -> Iterator[str]:

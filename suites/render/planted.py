@@ -1,4 +1,4 @@
-"""Renderers in this process that planted faults and honest variants are made of: the reference, changed at one place."""
+"""What planted faults and honest variants are made of: the reference in this process, changed at one place."""
 
 from __future__ import annotations
 

@@ -63,10 +63,12 @@ _CLASSES: tuple[tuple[str, re.Pattern[str]], ...] = (
 
 def classes(text: str) -> set[str]:
     """Name the classes of a text: the first that is found, so that one cause has one name."""
+    if len(text) > 300:
+        return {"text:long" if len(text) < 1000 else "text:very-long"}
     for name, pattern in _CLASSES:
         if pattern.search(text):
             return {name}
-    return {"text:long"} if len(text) > 300 else set()
+    return set()
 
 
 def plain(draw: Draw) -> str:
