@@ -52,7 +52,7 @@ def complete(kind: TargetKind, name: TargetName) -> TargetName:
     """
     if kind.versions and not name.version:
         name = TargetName(name.kind, kind.versions[-1], name.variant)
-    if name.version and not kind.versions and not kind.embedded:
+    if name.version and not kind.versions:  # an embedded one has the version that is installed, whatever was asked for
         raise PlanError(f"target {name}: {kind.name} takes no version")
     if kind.variants and not name.variant:
         name = TargetName(name.kind, name.version, kind.variants[0])
