@@ -108,12 +108,18 @@ def _judged(suite: Suite, case: Case, targets: Sequence[Opened], blobs: BlobStor
 def _alarms(suite: Suite, variant: Fault, partner: Fault, cases: Sequence[Case], blobs: BlobStore) -> list[str]:
     targets = _pair(suite, variant, partner)
     try:
-        return [
-            f"{variant.name}: {v.clause}: case {case.id}: {v.stage} {v.field} {v.change} {v.note}".rstrip()
-            for case in cases
-            for v in _judged(suite, case, targets, blobs)
-            if v.target == variant.name and v.status in {Status.FAIL, Status.ERROR, Status.UNKNOWN}
-        ]
+        alarms, passed_any = [], False
+        for case in cases:
+            for v in _judged(suite, case, targets, blobs):
+                if v.target != variant.name:
+                    continue
+                passed_any = passed_any or v.status is Status.PASS
+                if v.status in {Status.FAIL, Status.ERROR, Status.UNKNOWN}:
+                    said = f"{v.stage} {v.field} {v.change} {v.note}"
+                    alarms.append(f"{variant.name}: {v.clause}: case {case.id}: {said}".rstrip())
+        if not (alarms or passed_any):
+            alarms.append(f"{variant.name}: it passed no clause on any case, so it proves nothing")
+        return alarms
     finally:
         for target in targets:
             target.target.close()

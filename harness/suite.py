@@ -19,7 +19,7 @@ from harness.provision.recipes import Recipe
 from harness.records import Case, Clause, Json, Observation, Verdict
 from harness.targets.base import Blobs, Target
 
-_NAME = re.compile(r"^(?P<kind>[a-z][a-z0-9-]*)(?:@(?P<version>[^:@\s]+))?(?::(?P<variant>\S+))?$")
+_NAME = re.compile(r"^(?P<kind>[a-z][a-z0-9-]*)(?:@(?P<version>[^:@\s]+))?(?::(?P<variant>\S+))?\Z")
 
 
 class TargetName(msgspec.Struct, frozen=True):
