@@ -36,6 +36,7 @@ SPECIAL: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
 """Values that stand for something of their own: field, test, tag."""
 
 
+MALFORMED = frozenset({"input:malformed"})
 KEPT = 512
 _kept: OrderedDict[str, frozenset[str]] = OrderedDict()
 
@@ -44,7 +45,11 @@ def features(case: Case) -> frozenset[str]:
     """Tags of a case. Those of the last cases are kept, for a case is asked for its tags several times."""
     found = _kept.get(case.id)
     if found is None:
-        found = _kept[case.id] = _features(case)
+        try:
+            found = _features(case)
+        except (KeyError, ValueError, TypeError, AttributeError, IndexError, RecursionError):
+            found = MALFORMED  # minimising asks about inputs before it asks whether they are cases at all
+        _kept[case.id] = found
         if len(_kept) > KEPT:
             _kept.popitem(last=False)
     return found

@@ -42,7 +42,8 @@ def _topic(name: str) -> str:
 def normalised(given: dict[str, Json]) -> Normalised:
     """What the template of a case is given."""
     return Normalised(
-        [{"role": m["role"], "content": m["content"]} for m in given["messages"]], given.get("tools"), given.get("documents"), given["variables"],
+        [{"role": m["role"], "content": m["content"]} for m in given["messages"]],
+        given.get("tools"), given.get("documents"), given["variables"],
         given.get("add_generation_prompt", True), continue_final_message=False,
     )  # fmt: skip
 
