@@ -101,6 +101,11 @@ class HttpTarget:
         reports = {**self._reports, **(self._describe(self._get) if self._describe else {})}
         return Hello(self._capabilities, reports, limits)
 
+    @property
+    def url(self) -> str:
+        """The address of the server, once it is open."""
+        return self._url
+
     def run(self, case: Case, blobs: Blobs) -> Answer:  # noqa: ARG002 - requests carry no arrays
         """Send the request of one case; a server that ended before is started again first."""
         if self._closed:

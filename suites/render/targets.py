@@ -28,9 +28,13 @@ class Renderers:
 
     transport = "http"
 
-    def __init__(self, name: str, servers: Mapping[str, Target]) -> None:
+    def __init__(self, name: str, servers: Mapping[str, HttpTarget]) -> None:
         self.name = name
         self._servers = dict(servers)
+
+    def address(self, setup: str) -> str:
+        """The URL of the server of one set-up, once it is open."""
+        return self._servers[setup].url
 
     def open(self) -> Hello:
         """Start all of them, or none."""
@@ -86,8 +90,8 @@ Command = Callable[[str, str, int], Sequence[str]]
 """From set-up, host and port to the command that starts a server."""
 
 
-def _servers(name: str, session: Session, command: Command, env: dict[str, str], ready_s: float) -> Target:
-    def server(setup: str) -> Target:
+def _servers(name: str, session: Session, command: Command, env: dict[str, str], ready_s: float) -> Renderers:
+    def server(setup: str) -> HttpTarget:
         capabilities = (*OPERATIONS, "template") if setup == OPEN else OPERATIONS
         return HttpTarget(
             f"{name} {setup}", request_of, logs=session.logs, limits=_limits(session), capabilities=capabilities,
