@@ -166,18 +166,20 @@ def edge_cases() -> tuple[Spec, ...]:
     """All edge cases in the order in which a run takes them.
 
     Each list by rank, the lists by their shares; but what shows a feature that no case before it has comes first. So a
-    short run sees every feature once before any twice.
+    short run sees every feature once before any twice, and a longer one every feature on each route.
     """
     seen: set[str] = set()
     first: list[Spec] = []
+    second: list[Spec] = []
     later: list[Spec] = []
     for op, given in _ranked():
         tags = features(Case.make(SUITE, op, given)) | {op}
         if given["setup"] == OPEN and op != "template":
             tags |= {f"open {tag}" for tag in tags if tag.startswith(OPEN_TOO)}
-        (later if tags <= seen and seen else first).append((op, given))
-        seen |= tags
-    return (*first, *later)
+        own = {f"{op} {tag}" for tag in tags}
+        (first if not tags <= seen else second if not own <= seen else later).append((op, given))
+        seen |= tags | own
+    return (*first, *second, *later)
 
 
 def _ranked() -> list[Spec]:
@@ -306,7 +308,7 @@ def template_input(draw: Draw) -> Spec:
 def drawn(draw: Draw) -> Spec:
     """Draw one case of any operation."""
     shape = draw.below(20)
-    if shape < 10:
+    if shape < 9:
         return request("chat", chat_body(draw), OPEN if draw.odds(4) else LEDGER)
     if shape < 13:
         return request("completions", completion_body(draw), OPEN if draw.odds(4) else LEDGER)

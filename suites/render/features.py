@@ -92,9 +92,11 @@ def _body(setup: str, route: Route, body: Json) -> Iterator[str]:
             if name not in ("tools", "tool_choice"):
                 yield "field:unknown"
         elif value is None or (rules.lowered and canonical(rules.lowered, checked.taken.get(name)) is None):
-            yield "field:default"
-        elif "budget:beyond-context" not in spoken and name in ("max_tokens", "max_completion_tokens"):
-            yield from _budget(setup, checked.taken, name)
+            if not judge(name, rules, value)[1]:
+                yield "field:default"
+        elif name in ("max_tokens", "max_completion_tokens"):
+            if "budget" not in spoken:
+                yield from _budget(setup, checked.taken, name)
         elif not judge(name, rules, value)[1] and not (name in ID_FIELDS and "(token ids)" in spoken):
             yield next(
                 (tag for which, test, tag in SPECIAL if which == name and test(checked.taken[name])), f"{name}:set"
@@ -184,7 +186,7 @@ def _calls(role: Json, calls: list[Json]) -> Iterator[str]:
             continue
         kind = arguments_kind(arguments)
         if kind == "object":
-            yield from ("snippet:tojson", *(snippets.kinds(json.loads(arguments)) - {"value:mapping"}))
+            yield from ("snippet:tojson", *(snippets.kinds(json.loads(arguments)) - {"value:container", "value:word"}))
         elif kind not in ("broken", "nan", "surrogate"):
             yield f"arguments:{kind}"
 
@@ -193,7 +195,7 @@ def _tools(body: dict[str, Json]) -> Iterator[str]:
     tools = body.get("tools")
     if not isinstance(tools, list) or not tools:
         return
-    yield "tools:set"
+    yield from ("tools:set", "snippet:tojson")
     for tool in tools:
         function = tool.get("function") if isinstance(tool, dict) else None
         if not isinstance(function, dict):
@@ -208,7 +210,7 @@ def _tools(body: dict[str, Json]) -> Iterator[str]:
         ]:
             yield "tool:order"
         if isinstance(function.get("parameters"), dict):
-            yield from ("snippet:tojson", *(snippets.kinds(function["parameters"]) - {"value:mapping"}))
+            yield from snippets.kinds(function["parameters"]) - {"value:container", "value:word"}
 
 
 def _prompt(prompt: Json) -> Iterator[str]:
@@ -233,7 +235,8 @@ def _template(given: dict[str, Json]) -> Iterator[str]:
     for source in listed:
         name = snippets.NAMES.get(source, "unknown")
         yield from snippets.TAGS.get(name, (f"snippet:{name}",))
-    if any(snippets.NAMES.get(source) in snippets.TAKES_VALUE for source in listed):
+    printing = (name for name in map(snippets.NAMES.get, listed) if name in snippets.TAKES_VALUE)
+    if not all(str(name).startswith(snippets.TESTS) for name in printing):
         yield from snippets.kinds(given["variables"].get("v"))
     for message in given["messages"]:
         yield from texts.classes(str(message.get("content", "")))

@@ -174,15 +174,19 @@ VALUES: list[Any] = [
 """Values of the variable ``v``."""
 
 
+TESTS = ("is-", "length", "truth", "equal")
+"""Beginnings of the names of snippets that look at a value and print something else: its class is no cause there."""
+
 TAGS: dict[str, tuple[str, ...]] = {
     "print-exponent": ("snippet:print", "value:float-exponent"),
     "print-small": ("snippet:print", "value:float-exponent"),
     "print-float": ("snippet:print", "value:float"),
     "print-true": ("snippet:print", "value:constant"),
     "print-power": ("snippet:print", "value:integer-beyond-64-bit"),
-    "print-list": ("snippet:print", "value:list", "value:integer", "value:word", "value:constant"),
-    "print-map": ("snippet:print", "value:mapping", "value:integer"),
-    "method-split-print": ("snippet:print", "value:list", "value:word", "snippet:method-split-print"),
+    **dict.fromkeys(
+        ("print-list", "print-map", "method-split-print"), ("snippet:print", "value:container", "value:word")
+    ),
+    "default": ("snippet:print", "snippet:default"),
     "concat": ("snippet:print", "snippet:concat"),
     "string": ("snippet:print", "snippet:string"),
     "iterate": ("snippet:print", "snippet:iterate"),
@@ -199,7 +203,7 @@ def kinds(value: Any) -> set[str]:
         item = pending.pop()
         found.add(f"value:{_kind(item)}")
         if isinstance(item, dict):
-            pending += [*item.values(), *(key for key in item if _kind(key) != "word")]
+            pending += [*item.values(), *item]
         elif isinstance(item, list):
             pending += item
     return found
@@ -215,7 +219,7 @@ def _kind(value: Any) -> str:
         return "float-exponent" if "e" in text else "float-negative-zero" if text == "-0.0" else "float"
     if isinstance(value, str):
         return _string_kind(value)
-    return "mapping" if isinstance(value, dict) else "list"
+    return "container"
 
 
 def _string_kind(value: str) -> str:
