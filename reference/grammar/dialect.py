@@ -45,7 +45,7 @@ INVALID: Mapping[str, Odd] = MappingProxyType(
 ESCAPES: Mapping[str, Odd] = MappingProxyType(
     {
         f"escape-{letter}": Odd(f"\\{letter}a", (f"{letter}a", "a"), outside=(f"{letter}a",), cause="escape-unknown")
-        for letter in ("A", "Z", "z", "G", "Q", "E", "e", "g", "m", "y", "q", "R", "K")
+        for letter in ("A", "Z", "z", "Q", "e", "q", "R")
     }
 )
 """A letter after a backslash that is an anchor, something else, or an error; in no strict dialect the letter itself."""

@@ -31,6 +31,8 @@ LARGE_COUNT = 256
 """A count from here on is ``count:large``: the class of size, since the number itself is accidental."""
 
 DEEP = 100
+WIDE = 10_000
+META = frozenset("\\^-[]")
 MANY = 32
 
 PLAIN: dict[str, Json] = {"program": [["lit", "a"]], "probes": ["a"], "twice": False}
@@ -104,6 +106,10 @@ def _tags(node: Node, nested: int, misplaced: bool) -> Iterator[str]:  # noqa: F
             yield "class:negated" if negated else "class"
             if any(high > 0x7F for _, high in ranges):
                 yield "non-ascii"
+            if any(chr(code) in META for pair in ranges for code in pair):
+                yield "class:metacharacter"
+            if sum(high - low + 1 for low, high in ranges) >= WIDE:
+                yield "class:wide"
         case Dot():
             yield "dot"
         case Short(letter):

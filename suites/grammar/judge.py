@@ -30,7 +30,7 @@ AFTER_ACCEPTS = [True, False, True, False, False]
 TOPICS: dict[str, frozenset[str]] = {
     "G-COUNT-1": frozenset({"repeat:counted", "count:large"}),
     "G-ALT-1": frozenset({"alternation", "alternation:many"}),
-    "G-CLASS-1": frozenset({"class", "class:negated"}),
+    "G-CLASS-1": frozenset({"class", "class:negated", "class:metacharacter"}),
     "G-UNICODE-1": frozenset({"non-ascii"}),
     "G-LAZY-1": frozenset({"repeat:lazy"}),
     "G-GROUP-1": frozenset({"repeat:sequence"}),
@@ -41,7 +41,7 @@ TOPICS: dict[str, frozenset[str]] = {
 # Features that go along with any topic.
 PLAIN = frozenset({"repeat", "repeat:optional", "empty"})
 HELPERS: dict[str, frozenset[str]] = {
-    "G-UNICODE-1": frozenset({"class", "class:negated"}),
+    "G-UNICODE-1": frozenset({"class", "class:negated", "class:wide"}),
     "G-LAZY-1": frozenset({"repeat:counted"}),
     "G-BACKREF-1": frozenset({"alternation", "class"}),
     "G-LOOK-1": frozenset({"class", "dot"}),
@@ -284,14 +284,14 @@ def speak_member(speak: _Speaker, clause: str, text: str | None) -> Verdict | No
     """The verdict that a member was refused, if one was."""
     if text is None:
         return None
-    return speak.failed(clause, ("match", "member", "refused"), {"string": text, "accepted": True}, False)
+    return speak.failed(clause, ("match", "string", "misjudged"), {"string": text, "accepted": True}, False)
 
 
 def speak_outsider(speak: _Speaker, clause: str, text: str | None) -> Verdict | None:
     """The verdict that an outsider was accepted, if one was."""
     if text is None:
         return None
-    return speak.failed(clause, ("match", "outsider", "accepted"), {"string": text, "accepted": False}, True)
+    return speak.failed(clause, ("match", "string", "misjudged"), {"string": text, "accepted": False}, True)
 
 
 def _whole(speak: _Speaker, rows: list[tuple[str, Membership, bool | None]]) -> Iterator[Verdict]:

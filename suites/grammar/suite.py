@@ -18,7 +18,7 @@ class GrammarSuite:
 
     name = "grammar"
     summary = "regular expressions put to grammar compilers: limits, refusals, and which strings they let through"
-    default_cases = 160
+    default_cases = 180
     default_targets = ("nfa", "python-re")
 
     def clauses(self) -> tuple[Clause, ...]:
