@@ -83,9 +83,7 @@ def judging(notify: Notify, suite: str) -> Iterator[BenchRow]:
         sizes = {}
         for total in (OBSERVATIONS // 10, OBSERVATIONS):
             notify(f"judging {total} observations")
-            options = run.Options(
-                suite=(suite,), cases=total // 20, out=f"{folder}/{total}", minimise=False, format=()
-            )
+            options = run.Options(suite=(suite,), cases=total // 20, out=f"{folder}/{total}", minimise=False, format=())
             stored = run.record_run(run.plan_run(options).path, judged=False)
             _multiply(RunFolder.load(stored.folder), 20)
             done = subprocess.run(
@@ -133,7 +131,17 @@ def bench(only: Sequence[str], notify: Notify) -> list[BenchRow]:
     for name in only:
         if name not in table:
             raise BenchError(f"no measurement {name!r}{nearest(name, list(table))}")
-    return [row for name, measure in table.items() if not only or name in only for row in measure(notify)]
+    return [
+        row for name, measure in table.items() if not only or name in only for row in _measured(name, measure, notify)
+    ]
+
+
+def _measured(name: str, measure: Bench, notify: Notify) -> list[BenchRow]:
+    """The rows of one measurement. One that breaks says so in its row and costs the others nothing."""
+    try:
+        return list(measure(notify))
+    except Exception as error:
+        return [BenchRow(name, None, "", note=f"not measured: {type(error).__name__}: {error}")]
 
 
 def show(rows: Sequence[BenchRow], console: Console | None = None) -> None:
@@ -146,5 +154,7 @@ def show(rows: Sequence[BenchRow], console: Console | None = None) -> None:
         beside = "" if row.baseline is None else f"{row.baseline:,.3g} {row.unit} ({row.baseline_name})"
         ratio = "" if row.ratio is None else f"{row.ratio:.2f}"
         wanted = "" if row.wanted is None else f"{row.wanted:,.3g}"
-        table.add_row(row.name, f"{row.value:,.3g} {row.unit}", beside, ratio, wanted, row.note)
+        table.add_row(
+            row.name, "-" if row.value is None else f"{row.value:,.3g} {row.unit}", beside, ratio, wanted, row.note
+        )
     out.print(table)

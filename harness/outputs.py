@@ -63,7 +63,7 @@ class BenchRow(msgspec.Struct, frozen=True):
     """One measurement of ``afere bench``: a figure, what it is compared with in the same run, and their ratio."""
 
     name: str
-    value: float
+    value: float | None  # None where it could not be measured; ``note`` says why
     unit: str
     baseline: float | None = None
     baseline_name: str = ""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import re
 import tempfile
 import time
 from collections.abc import Iterator
-from importlib import resources
 from pathlib import Path
 
 from harness import bench
@@ -16,7 +16,7 @@ from harness.provision import Venv, provision
 from harness.run import Events, Options, run
 from harness.sandbox import Limits, run_once
 from harness.suite import Session, TargetName
-from suites.render.setups import LEDGER
+from suites.render.setups import LEDGER, fixtures
 from suites.render.targets import KINDS, Renderers
 
 TARGET = "vllm-rs@0.33.0"
@@ -44,7 +44,7 @@ def _ours(notify: bench.Notify, cases: int) -> float:
     marks.append(("", time.perf_counter()))
     spent = sum(
         after - before
-        for (text, before), (_, after) in zip(marks, marks[1:], strict=False)
+        for (text, before), (_, after) in itertools.pairwise(marks)
         if text in {"planning", "recording", "judging"}
     )
     return cases / spent
@@ -73,13 +73,12 @@ def _schemathesis(notify: bench.Notify, examples: int) -> float:
     environment = provision(Venv(requirements=(SCHEMATHESIS,)), SCHEMATHESIS.replace("==", "@"), progress=notify)
     with (
         tempfile.TemporaryDirectory(prefix="afere-bench-") as folder,
-        resources.as_file(resources.files("fixtures").joinpath("openapi", "chat-render.json")) as schema,
         _server(Path(folder), notify) as url,
     ):
         notify("schemathesis")
         lines: list[str] = []
         argv = [
-            environment.script("schemathesis"), "run", str(schema), "--url", url, "--phases", "coverage,fuzzing",
+            environment.script("schemathesis"), "run", str(fixtures() / "openapi" / "chat-render.json"), "--url", url, "--phases", "coverage,fuzzing",
             "--max-examples", str(examples), "--continue-on-failure", "--seed", "1",
         ]  # fmt: skip
         run_once(argv, name="schemathesis", logs=Path(folder), limits=Limits(wall_s=600.0), on_line=lines.append)
