@@ -180,7 +180,7 @@ TESTS = ("is-", "length", "truth", "equal")
 TAGS: dict[str, tuple[str, ...]] = {
     "print-exponent": ("snippet:print", "value:float-exponent"),
     "print-small": ("snippet:print", "value:float-exponent"),
-    "print-float": ("snippet:print", "value:float"),
+    "print-float": ("snippet:print", "value:float", "value:float-integral"),
     "print-true": ("snippet:print", "value:constant"),
     "print-power": ("snippet:print", "value:integer-beyond-64-bit"),
     **dict.fromkeys(
@@ -190,7 +190,7 @@ TAGS: dict[str, tuple[str, ...]] = {
     "concat": ("snippet:print", "snippet:concat"),
     "string": ("snippet:print", "snippet:string"),
     "iterate": ("snippet:print", "snippet:iterate"),
-    **{n: ("snippet:tojson", n) for n in ("tojson-indent", "tojson-sorted", "tojson-ascii", "tojson-separators")},
+    **{f"tojson-{option}": ("snippet:tojson",) for option in ("indent", "sorted", "ascii", "separators")},
 }
 """Tags of the snippets that do something another one does too: one cause is to have one name."""
 
@@ -201,7 +201,7 @@ def kinds(value: Any) -> set[str]:
     pending = [value]
     while pending:
         item = pending.pop()
-        found.add(f"value:{_kind(item)}")
+        found |= {f"value:{kind}" for kind in _kinds(item)}
         if isinstance(item, dict):
             pending += [*item.values(), *item]
         elif isinstance(item, list):
@@ -209,17 +209,20 @@ def kinds(value: Any) -> set[str]:
     return found
 
 
-def _kind(value: Any) -> str:
+def _kinds(value: Any) -> tuple[str, ...]:
     if value is None or isinstance(value, bool):
-        return "constant"
+        return ("constant",)
     if isinstance(value, int):
-        return "integer" if -(2**63) <= value < 2**63 else "integer-beyond-64-bit"
+        return ("integer" if -(2**63) <= value < 2**63 else "integer-beyond-64-bit",)
     if isinstance(value, float):
-        text = repr(value)
-        return "float-exponent" if "e" in text else "float-negative-zero" if text == "-0.0" else "float"
+        found = (
+            *(["float-integral"] if value.is_integer() else []),
+            *(["float-exponent"] if "e" in repr(value) else []),
+        )
+        return found or ("float",)
     if isinstance(value, str):
-        return _string_kind(value)
-    return "container"
+        return (_string_kind(value),)
+    return ("container",)
 
 
 def _string_kind(value: str) -> str:
