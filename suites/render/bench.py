@@ -76,9 +76,10 @@ def _schemathesis(notify: bench.Notify, examples: int) -> float:
         _server(Path(folder), notify) as url,
     ):
         notify("schemathesis")
+        schema = fixtures() / "openapi" / "chat-render.json"
         lines: list[str] = []
         argv = [
-            environment.script("schemathesis"), "run", str(fixtures() / "openapi" / "chat-render.json"), "--url", url, "--phases", "coverage,fuzzing",
+            environment.script("schemathesis"), "run", str(schema), "--url", url, "--phases", "coverage,fuzzing",
             "--max-examples", str(examples), "--continue-on-failure", "--seed", "1",
         ]  # fmt: skip
         run_once(argv, name="schemathesis", logs=Path(folder), limits=Limits(wall_s=600.0), on_line=lines.append)
