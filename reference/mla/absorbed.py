@@ -7,8 +7,9 @@
 Source: DeepSeek-V2 (arXiv:2405.04434), section 2.1.2 and appendix C.
 
 The order of reduction is this module's own: sequences one at a time, keys in chunks of :data:`CHUNK` from the first to
-the last, a running maximum, everything float64. So the result of a sequence does not depend on what else is in the
-batch, and on the number of threads only if the BLAS under NumPy does (a test watches that it does not).
+the last, a running maximum, everything float64, and every sum in spans of :data:`SPAN`. A BLAS splits longer sums where
+its number of threads suggests, and takes another path for a single row or column; spans that it need not split and
+padding to :data:`TILE` rows and columns keep it from both. So a result depends neither on the batch nor on threads.
 """
 
 from __future__ import annotations
@@ -26,6 +27,12 @@ Float64 = npt.NDArray[np.float64]
 CHUNK = 1024
 """Keys per step. Fixed, because the order of a sum is part of its result."""
 
+SPAN = 128
+"""Products added up in one go by the BLAS: no longer than the shortest inner block of OpenBLAS on any processor."""
+
+TILE = 8
+"""Heads and keys are padded with zeros to a multiple of it."""
+
 
 class Attention(msgspec.Struct, frozen=True):
     """``out`` ``[..., H, width]`` and natural-log ``lse`` ``[..., H]``, float64. Without keys: zeros and -inf."""
@@ -42,15 +49,16 @@ def attend_rows(query: npt.NDArray[Any], rows: npt.NDArray[Any], scale: float, w
     :param scale: factor on the scores, applied as given
     """
     heads, n = query.shape[0], rows.shape[0]
-    out = np.zeros((heads, width))
     if n == 0:
-        return Attention(out, np.full(heads, -np.inf))
-    q = np.asarray(query, dtype=np.float64) * scale
-    top = np.full(heads, -np.inf)
-    total = np.zeros(heads)
+        return Attention(np.zeros((heads, width)), np.full(heads, -np.inf))
+    q = _padded(query) * scale
+    top = np.full(q.shape[0], -np.inf)
+    total = np.zeros(q.shape[0])
+    out = np.zeros((q.shape[0], width))
     for start in range(0, n, CHUNK):
-        part = np.asarray(rows[start : start + CHUNK], dtype=np.float64)
-        weights = q @ part.T
+        part = _padded(rows[start : start + CHUNK])
+        weights = _product(q, part.T)
+        weights[:, min(CHUNK, n - start) :] = -np.inf
         new_top = np.maximum(top, weights.max(axis=1))
         weights -= new_top[:, None]
         np.exp(weights, out=weights)
@@ -59,10 +67,30 @@ def attend_rows(query: npt.NDArray[Any], rows: npt.NDArray[Any], scale: float, w
             total *= keep
             out *= keep[:, None]
         total += weights.sum(axis=1)
-        out += weights @ part[:, :width]
+        out += _product(weights, part[:, :width])
         top = new_top
     out /= total[:, None]
-    return Attention(out, top + np.log(total))
+    return Attention(out[:heads], (top + np.log(total))[:heads])
+
+
+def _padded(x: npt.NDArray[Any]) -> Float64:
+    """float64 with zero rows up to a multiple of :data:`TILE`."""
+    count = -(-x.shape[0] // TILE) * TILE
+    if count == x.shape[0]:
+        return np.asarray(x, dtype=np.float64)
+    out = np.zeros((count, x.shape[1]))
+    out[: x.shape[0]] = x
+    return out
+
+
+def _product(a: Float64, b: Float64) -> Float64:
+    """``a @ b`` with its sums in spans, first to last."""
+    out = a[:, :SPAN] @ b[:SPAN]
+    part = np.empty_like(out)
+    for start in range(SPAN, a.shape[1], SPAN):
+        np.matmul(a[:, start : start + SPAN], b[start : start + SPAN], out=part)
+        out += part
+    return np.asarray(out)
 
 
 def decode(query: npt.NDArray[Any], cache: PagedCache, scale: float) -> Attention:

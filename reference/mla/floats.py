@@ -55,8 +55,10 @@ FORMATS: dict[str, Format] = {
 
 def ulp(form: Format, x: npt.NDArray[Any] | float) -> Float64:
     """Distance between the numbers of ``form`` around ``x``; that of the subnormals below the smallest normal one."""
-    _, exponent = np.frexp(np.asarray(x, dtype=np.float64))
-    return np.asarray(np.ldexp(1.0, np.maximum(exponent - 1, form.emin) - (form.precision - 1)))
+    values = np.asarray(x, dtype=np.float64)
+    _, exponent = np.frexp(values)
+    exponent = np.where(values == 0.0, form.emin, np.maximum(exponent - 1, form.emin))
+    return np.asarray(np.ldexp(1.0, exponent - (form.precision - 1)))
 
 
 def round_to(form: Format, x: npt.NDArray[Any] | float) -> Float64:

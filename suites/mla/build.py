@@ -119,7 +119,9 @@ def _code_columns(spec: Spec) -> slice:
 
 
 def _pages(spec: Spec, contents: Float64, place: Placement) -> Float64:
-    pages = np.full((place.total, BLOCK, ROW), POISON[spec.poison])
+    # Who reads the gap between two lengths attends the tail: there it has to show.
+    poison = "nan" if spec.layout.get("lengths") == "element-gap" else spec.poison
+    pages = np.full((place.total, BLOCK, ROW), POISON[poison])
     if spec.layout.get("tables") == "row-gap":
         pages[-1] = np.nan  # what the gaps of the table name
     for slot, rows in enumerate(place.used):

@@ -88,9 +88,9 @@ def place(shape: Any, dtype: Any, layout: str, filler: float) -> tuple[Any, Any]
 def filler_of(name: str, tables: Any, cache: Any) -> float:
     """What the gaps of an operand hold: NaN, the last page, or as many tokens as the table has room for."""
     if name == "tables":
-        return cache.shape[0] - 1
+        return float(cache.shape[0] - 1)
     if name == "lengths":
-        return tables.shape[1] * cache.shape[1]
+        return float(tables.shape[1] * cache.shape[1])
     return float("nan")
 
 

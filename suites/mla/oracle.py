@@ -57,11 +57,10 @@ class Call(msgspec.Struct, frozen=True):
 
 
 class Bounds(msgspec.Struct, frozen=True):
-    """Per element ``[B, H, 512]``: ``nearest`` and ``faithful`` rounding; ``statistical``; and ``lse`` ``[B, H]``."""
+    """Per element ``[B, H, 512]``: for ``nearest`` and ``faithful`` rounding of the result; and ``lse`` ``[B, H]``."""
 
     nearest: Float64
     faithful: Float64
-    statistical: Float64
     lse: Float64
 
 
@@ -122,7 +121,7 @@ def _call(query: Float64, rows: tuple[Float64, ...], scale: float) -> Call:
 
 
 def _bounds(call: Call, arithmetic: Arithmetic, form: Format) -> Bounds:
-    nearest, faithful, statistical = (np.zeros_like(call.out) for _ in range(3))
+    nearest, faithful = np.zeros_like(call.out), np.zeros_like(call.out)
     lse = np.zeros_like(call.lse)
     for b in range(call.batch):
         clean = call.clean[b]
@@ -131,9 +130,7 @@ def _bounds(call: Call, arithmetic: Arithmetic, form: Format) -> Bounds:
         query, rows = call.query[b][clean], call.rows[b]
         worst = bound(query, rows, call.scale, DEEPSEEK.latent, arithmetic, form)
         nearest[b, clean], faithful[b, clean], lse[b, clean] = worst.nearest, worst.faithful, worst.lse
-        spread = bound(query, rows, call.scale, DEEPSEEK.latent, arithmetic, form, "statistical")
-        statistical[b, clean] = spread.nearest
-    return Bounds(nearest, faithful, statistical, lse)
+    return Bounds(nearest, faithful, lse)
 
 
 _KEPT: OrderedDict[str, Expected] = OrderedDict()

@@ -83,15 +83,15 @@ def impossible(name: TargetName) -> str:
     build = BUILDS[name.variant]
     system, machine = platform.system(), platform.machine()
     if system != "Linux":
-        return f"{name}: the released wheels are for Linux, and this is {system}"
+        return f"the released wheels are for Linux, and this is {system}"
     if build.machine == "aarch64" and machine != "aarch64":
         if shutil.which(EMULATOR) is None:
-            return f"{name}: this is {machine}, and the emulator {EMULATOR} is not installed (package qemu-user-static)"
+            return f"this is {machine}, and the emulator {EMULATOR} is not installed (package qemu-user-static)"
         return ""
     if build.machine != machine:
-        return f"{name}: the build is for {build.machine}, and this is {machine}"
+        return f"the build is for {build.machine}, and this is {machine}"
     missing = missing_flags(name.variant, cpu_features())
-    return f"{name}: this processor lacks {', '.join(missing)}" if missing else ""
+    return f"this processor lacks {', '.join(missing)}" if missing else ""
 
 
 def _emulated(name: TargetName) -> bool:
