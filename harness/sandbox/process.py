@@ -70,6 +70,7 @@ class Program:
         self._busy = False
         self._cpu = 0.0  # of the tree, at the last look
         self._cpu_base = 0.0
+        self._cpu_limit: float | None = None
         self._printed = 0
         self._oom_kills = tree.oom_kills()
         self.folder = Path(tempfile.mkdtemp(prefix="afere-"))
@@ -120,10 +121,16 @@ class Program:
         """Whether a request is under way."""
         return self._busy
 
-    def begin(self, wall_s: float | None = None) -> None:
-        """Arm the wall-clock and CPU limits: a request starts. ``wall_s`` replaces the limit for this request."""
-        wall = self.limits.wall_s if wall_s is None else wall_s
-        self._cpu_base = self._cpu  # of the last look, so up to one sampling period older than the request
+    def begin(self, start_s: float | None = None) -> None:
+        """Arm the wall-clock and CPU limits: a request starts.
+
+        With ``start_s`` the program is starting up: it has that many seconds, and its CPU time is its own business.
+        """
+        wall = self.limits.wall_s if start_s is None else start_s
+        self._cpu_limit = self.limits.cpu_s if start_s is None else None
+        if self._cpu_limit is not None:
+            self.look(time.monotonic())  # the meter's last one may be half a second, and a start, ago
+        self._cpu_base = self._cpu
         self.peak_bytes = self._resident
         for pump in self._pumps.values():
             pump.mark()
@@ -204,9 +211,9 @@ class Program:
             self.end(Ending("memory", detail=said))
         elif self._busy and self._deadline is not None and now > self._deadline:
             self.end(Ending("wall", detail=f"no answer within {self._wall:g} s"))
-        elif self._busy and limits.cpu_s is not None and self._cpu - self._cpu_base > limits.cpu_s:
+        elif self._busy and self._cpu_limit is not None and self._cpu - self._cpu_base > self._cpu_limit:
             used = self._cpu - self._cpu_base
-            self.end(Ending("cpu", detail=f"{used:.2f} s of CPU time used, {limits.cpu_s:g} allowed"))
+            self.end(Ending("cpu", detail=f"{used:.2f} s of CPU time used, {self._cpu_limit:g} allowed"))
 
     def _count(self, size: int) -> None:
         self._printed += size

@@ -189,7 +189,7 @@ class WorkerTarget:
             raise TargetUnavailable(str(error)) from error
         self._program = program
         try:
-            return self._ask(program, HelloRequest(self._next()), HelloReply, wall_s=self._ready_s)
+            return self._ask(program, HelloRequest(self._next()), HelloReply, start_s=self._ready_s)
         except EndedError as error:
             self._program = None
             said = f"; its last lines:\n{error.tail}" if error.tail else "; it printed nothing"
@@ -203,13 +203,13 @@ class WorkerTarget:
         finally:
             program.finish()
 
-    def _ask(self, program: Program, request: Request, expected: type[T], wall_s: float | None = None) -> T:
+    def _ask(self, program: Program, request: Request, expected: type[T], start_s: float | None = None) -> T:
         """Send one request and read its reply.
 
         :raises EndedError: the worker is gone
         :raises BrokenProtocolError: the reply is not the one that was due
         """
-        program.begin(wall_s)
+        program.begin(start_s)
         try:
             self._send(program, request)
             line = program.stdout.readline(self._limits.reply_bytes + 1)

@@ -83,11 +83,14 @@ def blobs(tmp_path: Path) -> BlobStore:
 def worker(tmp_path: Path) -> Iterator[Callable[..., WorkerTarget]]:
     made: list[WorkerTarget] = []
 
-    def make(text: str = OPERATIONS, *, python: str = sys.executable, **limits: Any) -> WorkerTarget:
+    def make(
+        text: str = OPERATIONS, *, python: str = sys.executable, ready_s: float = 120.0, **limits: Any
+    ) -> WorkerTarget:
         path = tmp_path / f"operations{len(made)}.py"
         path.write_text(textwrap.dedent(text))
         changed = msgspec.structs.replace(LIMITS, **limits)
-        made.append(WorkerTarget("toy@1", python_worker(python, path), logs=tmp_path / "logs", limits=changed))
+        argv = python_worker(python, path)
+        made.append(WorkerTarget("toy@1", argv, logs=tmp_path / "logs", limits=changed, ready_s=ready_s))
         return made[-1]
 
     yield make
@@ -334,15 +337,22 @@ def test_a_death_between_two_cases_is_not_blamed_on_the_second(blobs: BlobStore,
             Unsupported,
             "no AVX512",
         ),
-        ("while True: pass", TargetUnavailable, "cpu limit"),
+        ("while True: pass", TargetUnavailable, "wall limit .no answer within 1 s."),
     ],
 )
 def test_a_worker_that_does_not_come_up_says_why(
     text: str, error: type[Exception], said: str, worker: Callable[..., WorkerTarget]
 ) -> None:
-    target = worker(text, cpu_s=1.0)
+    target = worker(text, ready_s=1.0 if "while" in text else 120.0)
     with pytest.raises(error, match=said):
         target.open()
+
+
+def test_a_costly_start_is_not_charged_to_the_cpu_limit(worker: Callable[..., WorkerTarget], blobs: BlobStore) -> None:
+    slow = "import time\nwhile time.process_time() < 1: pass\nOPS = {'one': lambda input, arrays: 1}"
+    target = worker(slow, cpu_s=0.3)
+    target.open()
+    assert target.run(case("one"), blobs).payload == 1
 
 
 def test_an_interpreter_that_is_not_there_is_named(worker: Callable[..., WorkerTarget]) -> None:
