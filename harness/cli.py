@@ -375,6 +375,8 @@ def main(arguments: list[str] | None = None) -> None:
     finally:
         if before is not None:
             signal.signal(signal.SIGTERM, before)
+    if status == 130:  # what typer makes of a Ctrl-C
+        _fail("interrupted", Exit.INVALID, argv)
     sys.exit(status if isinstance(status, int) else 0)
 
 

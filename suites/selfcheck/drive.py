@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from harness.blobs import BlobStore
 from harness.journal import RunFolder, read_lines
 from harness.outcome import Outcome
 from harness.records import FORMAT, Case, Footer, Header, Observation, Summary, TargetInfo
@@ -66,7 +67,7 @@ def write_run(
 
 def toy_cases(count: int = 12, seed: int = 0) -> list[Case]:
     """Cases of the toy suite."""
-    return list(Toy().cases(count, seed, blobs=None))  # type: ignore[arg-type] - the toy has no arrays
+    return list(Toy().cases(count, seed, BlobStore(Path("unused"))))  # the toy has no arrays
 
 
 def toy_run(path: Path, targets: Sequence[str] = ("toy-honest",), count: int = 12, **options: Any) -> RunFolder:

@@ -16,6 +16,8 @@ import pytest
 import typer.main
 
 from harness import __version__, cli, schemas
+from harness import record as record_module
+from harness.journal import Round, RunFolder
 from harness.records import FORMAT, Finding, from_line
 from harness.report.schema import schemas as texts_of
 from suites.selfcheck.conftest import REPOSITORY, Afere, Install
@@ -28,7 +30,7 @@ ANSI = re.compile(r"\x1b")
 def commands() -> list[list[str]]:
     cli._plug()
     root = typer.main.get_command(cli.app)
-    found = [[]]
+    found: list[list[str]] = [[]]
     for name, command in sorted(root.commands.items()):  # type: ignore[attr-defined]
         found.append([name])
         found += [[name, inner] for inner in sorted(getattr(command, "commands", ()))]
@@ -179,13 +181,19 @@ def test_a_mistake_under_json_is_json(afere: Afere, name: str) -> None:
     assert ran.json["exit"] == 3
 
 
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read everything")
-def test_a_folder_that_cannot_be_read_is_named(afere: Afere, tmp_path: Path) -> None:
+def test_a_file_that_may_not_be_read_is_named(afere: Afere, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = toy_run(tmp_path / "run").path
-    (folder / "plan.ndjson").chmod(0)
+    real = Path.open
+
+    def guarded(self: Path, *args: Any, **named: Any) -> Any:  # root, as in a container, may read everything
+        if self.name == "plan.ndjson":
+            raise PermissionError(13, "Permission denied", str(self))
+        return real(self, *args, **named)
+
+    monkeypatch.setattr(Path, "open", guarded)
     ran = afere("judge", folder)
     assert ran.status == 3
-    assert "plan.ndjson: Permission denied" in ran.err
+    assert ran.err.splitlines()[-1].endswith("plan.ndjson: Permission denied")
 
 
 def test_a_file_that_is_a_folder_is_named(afere: Afere, tmp_path: Path) -> None:
@@ -292,6 +300,24 @@ def test_an_interrupted_run_says_so_in_json(tmp_path: Path) -> None:
     assert (status, err) == (2, "")
     schema("output-error").validate(json.loads(out))
     assert "interrupted" in json.loads(out)["error"]
+
+
+def test_an_interrupt_while_the_smallest_cases_are_recorded_leaves_nothing_half_done(
+    afere: Afere, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = record_module.record
+
+    def record(folder: RunFolder, round_: Round, targets: Any, **named: Any) -> bool:
+        done = real(folder, round_, targets, **named)
+        return done and round_.path.name != "minimised"
+
+    monkeypatch.setattr("harness.run.record", record)
+    ran = afere("run", "-t", "toy-drops-last")
+    assert ran.status == 2
+    assert "interrupted" in ran.err
+    folder = the_run(Path("reports/runs"))
+    assert not (folder / "minimised").exists()
+    assert afere("judge", folder).status == 1
 
 
 # --- other people's suites

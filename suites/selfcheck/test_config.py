@@ -41,7 +41,7 @@ def test_every_option_can_stand_in_the_file(here: Path) -> None:
     assert load(None, {}) == Options()
 
 
-BAD = {
+BAD: dict[str, tuple[str | bytes, str]] = {
     "unknown key": ("case = 7", "afere.toml: unknown key 'case'; did you mean 'cases'?"),
     "unknown key, nothing near": ("xyzzy = 7", "afere.toml: unknown key 'xyzzy'; known are: cases, expect, format"),
     "unknown limit": ("[limits]\nwal_s = 5", "unknown limit 'wal_s'; did you mean 'wall_s'?"),

@@ -30,7 +30,7 @@ URL = TargetKind("url", "", build)
 
 class Other(Toy):
     name = "other"
-    default_targets = ("plain",)
+    default_targets: tuple[str, ...] = ("plain",)
 
     def kinds(self) -> Mapping[str, TargetKind]:
         return {kind.name: kind for kind in (PLAIN, MANY, URL)}
