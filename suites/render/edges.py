@@ -299,6 +299,7 @@ MESSAGES: list[Any] = [
     _user(True),
     _user({"type": "text", "text": "a"}),
     _user(["a"]),
+    _user(_text("a", "", "b")),
     _user(_text("", "b")),
     _user(_text("a", "")),
     _user(_text("")),

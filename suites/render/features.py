@@ -98,9 +98,9 @@ def _body(setup: str, route: Route, body: Json) -> Iterator[str]:
             if "budget" not in spoken:
                 yield from _budget(setup, checked.taken, name)
         elif not judge(name, rules, value)[1] and not (name in ID_FIELDS and "(token ids)" in spoken):
-            yield next(
-                (tag for which, test, tag in SPECIAL if which == name and test(checked.taken[name])), f"{name}:set"
-            )
+            taken = checked.taken[name]
+            state = "set" if taken not in ([], {}, "") else "empty"
+            yield next((tag for which, test, tag in SPECIAL if which == name and test(taken)), f"{name}:{state}")
     yield from _tools(body)
     kwargs = body.get("chat_template_kwargs")
     if isinstance(kwargs, dict) and route == "chat":
@@ -165,7 +165,7 @@ def _content(role: Json, content: Json) -> Iterator[str]:
             if isinstance(part, dict):
                 text = part.get(TEXT_PARTS.get(str(part.get("type")), "text"))
                 if text == "":
-                    yield "part:empty-among-others" if several else "part:empty"
+                    yield "part:empty-between" if len(content) > 2 else "part:empty-beside" if several else "part:empty"
                 if isinstance(text, str):
                     yield from texts.classes(text)
                 if set(part) - {"type", "text", *TEXT_PARTS.values()}:

@@ -192,16 +192,20 @@ def _parameters(sheet: Sheet, setup: Setup, found: Evaluation, answers: Answers)
         carried = observed(requests[0])
         for param in lower(setup, found.checked, len(requests[0]["token_ids"])):
             got = carried.get(param.name)
-            if got in param.values and not isinstance(got, bool):
+            index = next((i for i, value in enumerate(param.values) if _same(value, got)), None)
+            if index is not None:
                 sheet.passed(param.clause, name)
-                chosen.setdefault(param.name, {})[name] = (param, param.values.index(got))
-            elif isinstance(got, bool) and any(got is value for value in param.values):
-                sheet.passed(param.clause, name)
+                chosen.setdefault(param.name, {})[name] = (param, index)
             else:
                 change = "missing" if got is None else "added" if param.values == (None,) else "value"
                 sheet.fail(param.clause, name, ("lower", _path(param.name), change), param.values[0], got)
     for field, indexes in chosen.items():
         _alike(sheet, field, indexes)
+
+
+def _same(one: Json, other: Json) -> bool:
+    """Equality in which true is not 1."""
+    return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
 
 
 def _path(name: str) -> str:
