@@ -9,10 +9,12 @@ from harness.findings import Note
 from harness.outputs import OUTPUTS
 from harness.report import schema
 from harness.run import Options
+from harness.targets.protocol import MESSAGES
 
 TYPES: Final[dict[str, Any]] = {
     **schema.TYPES,
     **OUTPUTS,
+    **MESSAGES,
     "options": Options,
     "notes": dict[str, Note],
     "ratios": dict[str, dict[str, tuple[float, ...]]],
