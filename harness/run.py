@@ -336,7 +336,8 @@ def latest(out: Path) -> Path:
 
     :raises RunError: there is none
     """
-    runs = sorted({p.parent for name in ("options.json", "header.json") for p in out.glob(f"*/{name}")})
-    if not runs:
+    # By the time of its first files and not by name: two runs may begin within a second, a merged one has any name.
+    files = [path for name in ("options.json", "header.json") for path in out.glob(f"*/{name}")]
+    if not files:
         raise RunError(f"there is no run below {out}; start one with: afere run")
-    return runs[-1]
+    return max(files, key=lambda path: (path.stat().st_mtime_ns, path)).parent

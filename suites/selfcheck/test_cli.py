@@ -20,6 +20,7 @@ from harness import record as record_module
 from harness.journal import Round, RunFolder
 from harness.records import FORMAT, Finding, from_line
 from harness.report.schema import schemas as texts_of
+from harness.run import latest
 from suites.selfcheck.conftest import REPOSITORY, Afere, Install
 from suites.selfcheck.drive import contents, finished, gated, on_disk, the_run, toy_run
 from suites.selfcheck.toy import Toy
@@ -318,6 +319,15 @@ def test_an_interrupt_while_the_smallest_cases_are_recorded_leaves_nothing_half_
     folder = the_run(Path("reports/runs"))
     assert not (folder / "minimised").exists()
     assert afere("judge", folder).status == 1
+
+
+def test_the_last_run_is_the_newest_whatever_its_name(here: Path) -> None:
+    for number, name in enumerate(["b", "a", "20990101-000000-ffff", "20260101-000000-0000"]):
+        (here / name).mkdir()
+        for file in ("options.json", "header.json"):
+            (here / name / file).write_text("{}")
+            os.utime(here / name / file, ns=(0, 10**18 + number))
+    assert latest(here).name == "20260101-000000-0000"
 
 
 # --- other people's suites

@@ -116,7 +116,7 @@ def test_where_everything_shows_the_plainest_is_reached(value: dict[str, Any]) -
     assert culprit(FREE, found) == frozenset()
 
 
-@settings(max_examples=30)
+@settings(max_examples=12)
 @given(st.dictionaries(st.text("abcdef", min_size=1, max_size=4), values, min_size=15, max_size=25), st.data())
 def test_the_one_guilty_key_of_a_big_request_is_found(value: dict[str, Any], data: st.DataObject) -> None:
     guilty = data.draw(st.sampled_from(sorted(value)))
