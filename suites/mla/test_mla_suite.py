@@ -426,14 +426,32 @@ def _runs(text: str) -> str:
     return said.getvalue()
 
 
-@pytest.mark.parametrize(("operand", "layout"), [("", ""), *[(o, k) for o, kinds in LAYOUTS.items() for k in kinds]])
-def test_the_script_of_a_case_runs_without_us(operand: str, layout: str, blobs: BlobStore) -> None:
-    spec = replace(PLAIN, heads=2, lengths=(20, 3), layout={operand: layout} if operand else {})
-    case = make(spec, blobs)
+SCRIPTED = (
+    PLAIN,
+    *(replace(PLAIN, layout={o: kind}) for o, kinds in LAYOUTS.items() for kind in kinds),
+    *(replace(PLAIN, relation=relation) for relation in ("repeat", "pages", "alone", "keys")),
+    *(replace(PLAIN, values=values) for values in ("large", "offset", "uniform")),
+    *(replace(PLAIN, values=values, scale=SCALES["one"]) for values in ("one-hot", "one-hot-latent")),
+)
+
+
+@pytest.mark.parametrize("spec", SCRIPTED, ids=lambda spec: f"{spec.values}-{spec.layout}-{spec.relation}")
+def test_the_script_of_a_case_runs_without_us(spec: Spec, blobs: BlobStore) -> None:
+    case = make(replace(spec, heads=2, lengths=(20, 3), pages="shuffled"), blobs)
     text = SUITE.script(case, "torch-mla:absorbed-float32-explicit")
-    assert "NaN: 0" in _runs(text)
+    said = _runs(text)
+    assert "NaN: 0" in said
+    assert float(said.split()[2]) < 1e-4
+    assert "difference" not in said or float(said.split()[-1]) < 1e-4
     assert "afere" not in text.lower()
     compile(SUITE.script(case, "vllm-kernel@0.32.0:avx2"), "script", "exec")
+
+
+@pytest.mark.parametrize("nonfinite", ["query-nan", "query-inf", "cache-nan"])
+def test_the_script_shows_a_nan(nonfinite: str, blobs: BlobStore) -> None:
+    case = make(replace(PLAIN, heads=2, lengths=(20, 3), nonfinite=nonfinite), blobs)
+    said = _runs(SUITE.script(case, "torch-mla"))
+    assert "NaN: 0" not in said
 
 
 @pytest.mark.real_target
