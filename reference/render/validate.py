@@ -240,16 +240,12 @@ def _xargs(_setup: Setup, _route: Route, _body: dict[str, Json], taken: Taken) -
 
 def depth(value: Json) -> int:
     """How many arrays and objects are nested in ``value``, without recursion."""
-    deepest, layer = 0, [value]
-    while layer:
-        layer = [
-            child
-            for item in layer
-            if isinstance(item, (dict, list))
-            for child in (item.values() if isinstance(item, dict) else item)
-        ]
-        deepest += 1 if layer else 0
-    return deepest + (1 if isinstance(value, (dict, list)) and not value else 0)
+    deepest = 0
+    layer = [value]
+    while containers := [item for item in layer if isinstance(item, (dict, list))]:
+        deepest += 1
+        layer = [child for item in containers for child in (item.values() if isinstance(item, dict) else item)]
+    return deepest
 
 
 def _json(_setup: Setup, _route: Route, body: dict[str, Json], _taken: Taken) -> Iterator[Question]:

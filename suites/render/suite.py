@@ -24,7 +24,7 @@ class RenderSuite:
     name = cases.SUITE
     summary = "requests to engine requests: validation, chat templates, tokens, parameters"
     default_cases = 900
-    default_targets = ("transformers", "minijinja")
+    default_targets: tuple[str, ...] = ("transformers", "minijinja")
 
     def clauses(self) -> tuple[Clause, ...]:
         """The clauses of ``reference/contract/render.toml``."""
