@@ -132,6 +132,13 @@ def _templates() -> Iterator[tuple[int, Spec]]:
     for rank, name in enumerate(snippets.SNIPPETS):
         value: Json = {"b": 1, "a": "é<"} if name.startswith("tojson") else "a"
         yield rank // 10, template_case([name], {"v": value} if name in snippets.TAKES_VALUE else {})
+    turns = [
+        {"content": text, "role": ("user", "assistant")[i % 2]} for i, text in enumerate(("a\n", " b</think>c ", "d"))
+    ]
+    for rank, name in enumerate(n for n in snippets.SNIPPETS if n.startswith("whole-")):
+        more: dict[str, Json] = {"tools": [edges.TOOL]} if name == "whole-tools" else {}
+        more |= {"documents": [{"title": "t", "text": " x "}]} if name == "whole-documents" else {}
+        yield 1 + rank, template_case([name], {}, messages=turns, **more)
     for rank, value in enumerate(snippets.VALUES):
         for place, name in enumerate(snippets.TAKES_VALUE):
             yield 2 + rank // 3 + place, template_case([name], {"v": value})

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from suites.render.setups import fixtures
+
 PLAIN = "{{ messages[0].content }}"
 
 SNIPPETS: dict[str, str] = {
@@ -160,6 +162,11 @@ SNIPPETS: dict[str, str] = {
     "strftime": "[{{ strftime_now is defined }}]",
     "given": "[{{ tools is none }}{{ documents is none }}{{ add_generation_prompt }}]",
 }  # fmt: skip
+
+SNIPPETS |= {
+    f"whole-{file.stem}": file.read_text(encoding="utf-8")
+    for file in sorted((fixtures() / "templates" / "whole").glob("*.jinja"))
+}
 
 NAMES: dict[str, str] = {source: name for name, source in SNIPPETS.items()}
 
