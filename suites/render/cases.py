@@ -124,7 +124,11 @@ def _routes() -> Iterator[tuple[int, Spec]]:
 
 def template_case(names: list[str], variables: dict[str, Json], **more: Json) -> Spec:
     """Make a template case from snippets by name."""
-    given = {"snippets": [snippets.SNIPPETS[n] for n in names], "variables": pack(variables), **pack(more)}
+    given = {
+        "snippets": [snippets.SNIPPETS[n] for n in names],
+        "variables": pack(variables),
+        **{key: pack(value) for key, value in more.items()},
+    }
     return "template", {**plain_template(), **given}
 
 
