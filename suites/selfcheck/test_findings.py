@@ -128,6 +128,15 @@ def test_two_causes_of_one_shape_are_two_findings(install: Install, afere: Afere
     assert len({f["signature"] for f in found}) == 2
 
 
+def test_shrinking_does_not_slip_into_another_cause(install: Install, afere: Afere) -> None:
+    def wrong(numbers: list[int]) -> int | None:
+        return 10**6 if len(numbers) == 2 or (len(numbers) >= 3 and min(numbers) < 0) else None
+
+    install(Planted(a=wrong))
+    found = run(afere, "-t", "a", "--cases", "80")["findings"]
+    assert {tuple(f["culprit"]) for f in found} == {("length:2",), ("length:3", "negative")}
+
+
 def test_a_finding_counts_the_planned_cases_that_show_it(install: Install, afere: Afere) -> None:
     suite = Planted(a=three)
     install(suite)
@@ -206,10 +215,13 @@ def test_a_known_finding_is_replayed_where_no_generated_case_shows_it(
 def test_known_of_one_target_is_new_on_another(install: Install, afere: Afere, tmp_path: Path) -> None:
     install(Planted(a=three, b=three))
     (finding,) = run(afere, "-t", "a")["findings"]
-    install(Planted(shipped(tmp_path, [known(finding, "a")]), a=three, b=three))
+    suite = Planted(shipped(tmp_path, [known(finding, "a")]), a=three, b=three)
+    install(suite)
     told = run(afere, "-t", "a", "-t", "b")
     assert told["summary"]["exit"] == 1
     assert told["summary"]["new"] == [finding["signature"]]
+    planned = told["summary"]["cases"]
+    assert len(suite.asked["b"]) > planned + 1, "what is new on it is shrunk on it"
 
 
 def test_a_new_cause_of_a_known_shape_is_new(install: Install, afere: Afere, tmp_path: Path) -> None:
