@@ -135,6 +135,8 @@ def test_shrinking_does_not_slip_into_another_cause(install: Install, afere: Afe
     install(Planted(a=wrong))
     found = run(afere, "-t", "a", "--cases", "80")["findings"]
     assert {tuple(f["culprit"]) for f in found} == {("length:2",), ("length:3", "negative")}
+    assert all(f["minimised"] for f in found)
+    assert sorted(sorted(map(abs, f["witness"]["input"]["numbers"])) for f in found) == [[0, 0], [0, 0, 1]]
 
 
 def test_a_finding_counts_the_planned_cases_that_show_it(install: Install, afere: Afere) -> None:
