@@ -19,7 +19,7 @@ def template_body(given: dict[str, Json]) -> dict[str, Json]:
     """The chat request that puts a template case to a server which trusts the templates of requests."""
     body: dict[str, Any] = {
         "model": SERVED,
-        "messages": given["messages"],
+        "messages": [{"role": m["role"], "content": m["content"]} for m in given["messages"]],
         "chat_template": "".join(given["snippets"]),
         "add_generation_prompt": given.get("add_generation_prompt", True),
     }

@@ -194,6 +194,7 @@ TAGS: dict[str, tuple[str, ...]] = {
         ("print-list", "print-map", "method-split-print"), ("snippet:print", "value:container", "value:word")
     ),
     "default": ("snippet:print", "snippet:default"),
+    **dict.fromkeys(("loop-items", "method-keys", "filter-items"), ("snippet:mapping-keys",)),
     "concat": ("snippet:print", "snippet:concat"),
     "string": ("snippet:print", "snippet:string"),
     "iterate": ("snippet:print", "snippet:iterate"),
