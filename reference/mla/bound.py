@@ -120,13 +120,14 @@ def bound(
         floor += n * store.tiny * store.unit
     values = rows[:, :width]
     size = np.abs(values)
-    largest = size.max(axis=0)
-    inner = np.empty((heads, width))
+    largest, highest, lowest = size.max(axis=0), values.max(axis=0), values.min(axis=0)
+    inner, gap = np.empty((heads, width)), np.empty((n, width))
     centre = weights @ values
     for h in range(heads):
-        gap = np.abs(values - centre[h])
+        np.abs(np.subtract(values, centre[h], out=gap), out=gap)
         slack = float(weights[h] @ eps[h])
-        moved, mass = gap.max(axis=0), largest  # hold for any weights that are positive and add up to 1
+        # These two hold for any weights that are positive and add up to 1.
+        moved, mass = np.maximum(highest - centre[h], centre[h] - lowest), largest
         if slack < 0.5:
             moved = np.minimum(moved, (weights[h] * eps[h]) @ gap / (1.0 - slack))
             mass = np.minimum(mass, (weights[h] * (1.0 + eps[h])) @ size / (1.0 - slack))

@@ -12,7 +12,6 @@ bound judges, and the families still show every indexing fault, which is off by 
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import Any, Literal
 
 import numpy as np
@@ -47,21 +46,25 @@ def uniform(rows: npt.NDArray[Any], width: int, output: Format) -> Float64:
 def one_hot(query: npt.NDArray[Any], rows: npt.NDArray[Any], scale: float, width: int, output: Format) -> Float64:
     """The value of the one key that each head attends to, ``[H, width]``, rounded once into ``output``.
 
-    :raises ValueError: the runner-up is closer than :data:`GAP`, or a score is not exact in float32
+    :raises ValueError: the runner-up is closer than :data:`GAP`; a scale that is no power of two; operands that are not
+        integers where the query is not zero, or too large for exact scores
     """
-    q = [[Fraction(float(x)) for x in head] for head in query]
-    used = np.nonzero(np.abs(np.asarray(query)).max(axis=0))[0]
-    picked = []
-    for head in q:
-        scores = [Fraction(scale) * sum((head[i] * Fraction(float(row[i])) for i in used), Fraction(0)) for row in rows]
-        order = sorted(range(len(scores)), key=scores.__getitem__)
-        best = order[-1]
-        if len(order) > 1 and scores[best] - scores[order[-2]] < GAP:
-            raise ValueError(f"the best score leads by {float(scores[best] - scores[order[-2]])}, less than {GAP}")
-        if any(Fraction(float(np.float32(float(s)))) != s for s in scores):
-            raise ValueError("a score is not exact in float32")
-        picked.append(best)
-    return round_to(output, np.asarray(rows, dtype=np.float64)[picked, :width])
+    q, k = np.asarray(query, dtype=np.float64), np.asarray(rows, dtype=np.float64)
+    used = np.abs(q).max(axis=0) > 0.0
+    q, counted = q[:, used], k[:, used]
+    if scale <= 0.0 or np.frexp(scale)[0] != 0.5:
+        raise ValueError(f"the scale {scale!r} is no power of two, so the scores are rounded")
+    if not ((q == np.rint(q)).all() and (counted == np.rint(counted)).all()):
+        raise ValueError("one-hot attention is exact over integers; an element that counts in a score is not one")
+    if (np.abs(q) @ np.abs(counted).T).max(initial=0.0) >= 2 ** FORMATS["float32"].precision:
+        raise ValueError("a score does not fit the significand of float32")
+    scores = scale * (q @ counted.T)  # exact in any order: all partial sums are integers that fit
+    best = scores.argmax(axis=1)
+    if scores.shape[1] > 1:
+        lead = np.diff(np.partition(scores, -2, axis=1)[:, -2:], axis=1).min()
+        if lead < GAP:
+            raise ValueError(f"the best score leads by {lead}, less than {GAP}")
+    return round_to(output, k[best, :width])
 
 
 def permitted(family: Family, arithmetic: Arithmetic, n: int) -> bool:
