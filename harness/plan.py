@@ -58,7 +58,9 @@ def complete(kind: TargetKind, name: TargetName) -> TargetName:
         name = TargetName(name.kind, name.version, kind.variants[0])
     if kind.variants and name.variant not in kind.variants:
         raise PlanError(f"target {name}: no variant {name.variant!r}{nearest(name.variant, kind.variants)}")
-    if name.variant and not kind.variants and kind.name != "url":
+    if kind.address and not name.variant:
+        raise PlanError(f"target {name}: say which one, {kind.name}:{kind.address}")
+    if name.variant and not kind.variants and not kind.address:
         raise PlanError(f"target {name}: {kind.name} has no variants")
     return name
 

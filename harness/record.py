@@ -16,7 +16,7 @@ import msgspec
 
 from harness.journal import Round, RunError, RunFolder, slug, write_atomic
 from harness.outcome import Outcome
-from harness.plan import Ask
+from harness.plan import Ask, PlanError
 from harness.records import Case, Footer, Observation, TargetInfo
 from harness.suite import Session, Suite
 from harness.targets.base import Answer, Blobs, Hello, InProcess, Target, TargetUnavailable, Unsupported
@@ -57,7 +57,10 @@ def opened(
                 info = TargetInfo(name, ask.suite.name, none.transport, (), {}, {}, impossible, missing.get(name, ""))
                 found.append(Opened(ask.suite, name, none, info))
                 continue
-            target = ask.kind.build(ask.name, session)
+            try:
+                target = ask.kind.build(ask.name, session)
+            except ValueError as error:  # the name says something that the kind cannot be
+                raise PlanError(f"target {name}: {error}") from error
             stack.callback(target.close)
             found.append(open_one(ask.suite, name, target))
         yield found

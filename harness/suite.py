@@ -81,6 +81,7 @@ class TargetKind(msgspec.Struct, frozen=True):
     impossible: Callable[[TargetName], str] = lambda _name: ""
     versions: tuple[str, ...] = ()  # known to work; the last one is the default. Empty: unversioned (embedded, url)
     variants: tuple[str, ...] = ()  # the first one is the default
+    address: str = ""  # the form of a variant that is free text and required, e.g. "http://HOST:PORT"
     embedded: bool = False
 
 

@@ -182,8 +182,7 @@ def _url_build(name: TargetName, session: Session) -> Target:
     setup = setup or LEDGER
     if not address or setup not in setups():
         raise ValueError(
-            f"target {str(name)!r}: give an address, and after # one of {', '.join(setups())}, "
-            "e.g. url:http://127.0.0.1:8000#ledger"
+            f"give an address, and after # one of {', '.join(setups())}, e.g. url:http://127.0.0.1:8000#ledger"
         )
     capabilities = (*OPERATIONS, "template") if setup == OPEN else OPERATIONS
     inner = HttpTarget(
@@ -200,7 +199,9 @@ KINDS: Final[tuple[TargetKind, ...]] = (
         "vllm-render", "vLLM's Python renderer (vllm launch render)", _render_build, needs=_render_needs,
         versions=vllm_cpu.VERSIONS,
     ),
-    TargetKind("url", "a server that serves a set-up of this suite: url:ADDRESS[#ledger|#open]", _url_build),
+    TargetKind(
+        "url", "a server that serves a set-up of this suite", _url_build, address="http://HOST:PORT[#ledger|#open]"
+    ),
 )  # fmt: skip
 
 
