@@ -91,6 +91,10 @@ def _requests() -> Iterator[tuple[int, Spec]]:
         yield 1, request(route, make(), headers={"x-request-id": "from-the-header"})
         yield 2, request(route, {**make(), "request_id": "from-body"}, headers={"x-request-id": "from-header"})
         yield 3, request("repeat", make(), route=route)
+        for rank, kind in enumerate(
+            ("text/plain", "application/json; charset=utf-8", "application/x-www-form-urlencoded")
+        ):
+            yield 1 + rank, request(route, make(), headers={"content-type": kind})
     yield 2, request("completions", {"model": SERVED})
     yield 2, request("chat", {"model": SERVED})
     prompts: list[Json] = ["Hello there", "<|bos|>a", [5, 6], ["a"], ""]

@@ -18,6 +18,7 @@ from reference.render.fields import FIELDS
 from reference.render.records import Setup
 from reference.render.wire import Policy, Reply
 from suites.render import local, snippets
+from suites.render.features import is_json_type
 from suites.render.planted import Hooks, Planted, Sent, canned, each, flipped, lenient, parameters
 
 Body = dict[str, Any]
@@ -227,6 +228,12 @@ def _refuse_if(test: Callable[[Body], bool]) -> Any:
     return after
 
 
+def _picky(sent: Sent, made: Reply) -> Reply:
+    if is_json_type(sent.headers) or sent.route is None:
+        return made
+    return Reply(415, {"error": {"message": "not JSON", "type": "BadRequestError", "code": 415}})
+
+
 def _no_models(sent: Sent, made: Reply) -> Reply:
     return Reply(200, {"object": "list", "data": []}) if sent.path == "/v1/models" else made
 
@@ -321,6 +328,7 @@ ANSWERS: tuple[Fault, ...] = (
     _fault("bare-ids", "R-ID-1", "leaves the prefix of ids out", after=_id_is(lambda _s, i: i.partition("-")[2])),
     _fault("own-ids", "R-ID-2", "ignores X-Request-Id", after=_id_is(_ignores_header)),
     _fault("fresh-ids", "R-ID-3", "ignores request_id", after=_id_is(_ignores_body_id)),
+    _fault("picky-types", "R-HTTP-1", "refuses a body that is not said to be JSON", after=_picky),
     _fault("counts", "R-DET-1", "gives another answer every time", after=each(_counted)),
     _fault("first-prompt-only", "R-PROMPT-7", "renders the first of several prompts", after=_first_only),
     _fault("cuts-long-prompts", "R-LEN-1", "cuts a long prompt instead of refusing it", before=_cut_long_prompts),

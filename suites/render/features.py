@@ -60,8 +60,10 @@ def _features(case: Case) -> frozenset[str]:
     found: set[str] = set()
     if given.get("setup") != LEDGER and case.op != "template":
         found.add(f"setup:{given['setup']}")
-    if given.get("headers"):
+    if "x-request-id" in (given.get("headers") or {}):
         found.add("header:request-id")
+    if "content-type" in (given.get("headers") or {}):
+        found.add("content-type:json" if is_json_type(given["headers"]) else "content-type:other")
     if case.op == "template":
         found |= set(_template(given))
     elif case.op == "text":
@@ -71,6 +73,11 @@ def _features(case: Case) -> frozenset[str]:
     elif case.op == "health":
         found.add(f"route:{given['method']} {given['path']}")
     return frozenset(found)
+
+
+def is_json_type(headers: dict[str, str]) -> bool:
+    """Whether the headers of a case say that the body is JSON; those of most cases say nothing, and it is."""
+    return headers.get("content-type", "application/json").partition(";")[0].strip() == "application/json"
 
 
 def route_of(case: Case) -> Route:

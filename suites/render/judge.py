@@ -17,7 +17,7 @@ from harness.records import Case, Json, Observation, Verdict
 from reference.render.lower import COMPLETION_BUDGET
 from reference.render.pipeline import evaluate
 from reference.render.records import Evaluation, Question, Refusal, Rendering, Route, Setup
-from suites.render.features import features, json_problem, route_of
+from suites.render.features import features, is_json_type, json_problem, route_of
 from suites.render.judge_answer import answer_verdicts
 from suites.render.judge_template import template_verdicts
 from suites.render.ordered import unpack
@@ -72,7 +72,11 @@ def answered(observations: Observations) -> dict[str, Observation]:
 
 def _request(sheet: Sheet, case: Case, observations: Observations) -> None:
     setup = setups()[case.input["setup"]]
-    judge_request(sheet, case, setup, route_of(case), unpack(case.input["body"]), observations)
+    more = [] if is_json_type(case.input.get("headers") or {}) else [CONTENT_TYPE]
+    judge_request(sheet, case, setup, route_of(case), unpack(case.input["body"]), observations, more)
+
+
+CONTENT_TYPE = Question("R-HTTP-1", "(content-type)", "content-type:other")
 
 
 def judge_request(

@@ -92,7 +92,7 @@ def sensible(op: str, given: dict[str, Json]) -> bool:
     headers = given.get("headers", {})
     if not isinstance(headers, dict) or not all(isinstance(v, str) and v and v.isascii() for v in headers.values()):
         return False
-    if set(headers) - {"x-request-id"}:
+    if set(headers) - {"x-request-id", "content-type"}:
         return False
     if op == "template":
         return _sensible_template(given)
