@@ -52,6 +52,7 @@ ESCAPES: Mapping[str, Odd] = MappingProxyType(
 
 DIALECT: Mapping[str, Odd] = MappingProxyType(
     {
+        "flag-ignore-case": Odd("(?i)ab", ("ab", "AB", "aB")),
         "count-without-minimum": Odd("a{,3}", ("", "aaa", "aaaa", "a{,3}")),
         "brace-open": Odd("a{", ("a{", "a")),
         "brace-word": Odd("a{x}", ("a{x}", "a")),
@@ -65,7 +66,6 @@ DIALECT: Mapping[str, Odd] = MappingProxyType(
         "intersection": Odd("[a&&ab]", ("a", "b", "&")),
         "subtraction": Odd("[a-c--b]", ("a", "b", "c", "-")),
         "posix-class": Odd("[[:alpha:]]", ("a", "[", ":]", "1")),
-        "flag-ignore-case": Odd("(?i)ab", ("ab", "AB", "aB")),
         "flag-scoped": Odd("(?i:a)b", ("ab", "Ab", "AB")),
         "flag-dot-all": Odd("(?s).", ("a", "\n")),
         "flag-verbose": Odd("(?x)a b", ("ab", "a b")),

@@ -210,11 +210,13 @@ def all_edges() -> list[Edge]:
         list(ANCHOR_EDGES),
         list(UNICODE_EDGES),
         list(LAZY_EDGES),
-        list(LOOK_EDGES + REF_EDGES),
+        list(LOOK_EDGES),
+        list(REF_EDGES),
         list(REPEAT_EDGES),
         list(odd(tuple(ESCAPES))),
         list(OPEN_EDGES),
-        list(odd(tuple(DIALECT))),
+        list(odd(tuple(DIALECT)[::2])),
+        list(odd(tuple(DIALECT)[1::2])),
         *(ladders[n::4] for n in range(4)),
     ]
     longest = max(len(family) for family in families)
