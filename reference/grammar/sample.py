@@ -9,7 +9,10 @@ from reference.grammar.ast import Alt, Cat, Chars, Dot, Group, Lit, Node, Rep, S
 from reference.grammar.oracle import Membership, membership
 
 MAX_TEXT = 100
-"""Longest sample in characters: the matcher is cubic in it where repetitions nest. A language without shorter members gets no member sample."""
+"""Longest sample in characters: the matcher is cubic in it where repetitions nest.
+
+A language without shorter members gets no member sample.
+"""
 
 MAX_EXTRA = 3
 """Most copies beyond the least number that one repetition takes."""
