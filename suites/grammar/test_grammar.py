@@ -386,3 +386,25 @@ def test_faults_in_process_are_caught_and_honest_variants_let_through() -> None:
 
 def test_the_honest_compiler_refuses_back_references() -> None:
     assert positions(Cat((Group(Lit("a")), Ref(1))), ["aa"])["decision"] == "refused"
+
+
+# --- real compilers
+
+
+@pytest.mark.real_target
+@pytest.mark.parametrize("kind", list(targets.COMPILERS))
+def test_a_real_compiler_decides_an_ordinary_expression(kind: str, tmp_path: Path) -> None:
+    target = targets.kinds()[kind].build(TargetName(kind, targets.COMPILERS[kind].version), session(tmp_path))
+    try:
+        target.open()
+    except TargetUnavailable as error:
+        pytest.skip(str(error))
+    try:
+        case = case_of(Edge(Rep(span("0", "9"), 2, 3), ("1", "12", "123", "1234", "a")))
+        answer = target.run(case, BlobStore(tmp_path / "blobs"))
+        assert answer.payload["accepts"] == [False, True, True, False, False]
+        assert target.run(
+            case_of(Edge(from_program([["raw", "paren-open"]]), ())), BlobStore(tmp_path / "b")
+        ).outcome is (Outcome.REFUSED)
+    finally:
+        target.close()
