@@ -19,7 +19,7 @@ class GrammarSuite:
     name = "grammar"
     summary = "regular expressions put to grammar compilers: limits, refusals, and which strings they let through"
     default_cases = 180
-    default_targets: tuple[str, ...] = ("nfa", "python-re")
+    default_targets: tuple[str, ...] = ("nfa", "python-re:guarded")
 
     def clauses(self) -> tuple[Clause, ...]:
         """The clauses of ``reference/contract/grammar.toml``."""

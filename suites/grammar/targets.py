@@ -28,6 +28,7 @@ OPS: Final = Path(__file__).with_name("ops")
 MIB: Final = 1 << 20
 
 OP: Final = "regex"
+RE_VARIANTS: Final = {"guarded": "for_guarded_re.py", "plain": "for_re.py"}
 AFTER_PATTERN: Final = "x[0-9]{2}y?"
 AFTER_PROBES: Final = ("x12", "x1", "x12y", "y12", "x123")
 
@@ -171,9 +172,9 @@ def _build(name: TargetName, session: Session) -> Target:
     )
 
 
-def python_re(name: str, session: Session) -> Target:
+def python_re(name: str, session: Session, operations: str = "for_re.py") -> Target:
     """Python's ``re`` in a worker of the interpreter that runs Afere."""
-    command = python_worker(sys.executable, OPS / "for_re.py")
+    command = python_worker(sys.executable, OPS / operations)
     return Compiler(WorkerTarget(name, command, logs=session.logs, limits=limits(session, 64), ready_s=60.0))
 
 
@@ -190,8 +191,9 @@ def kinds() -> dict[str, TargetKind]:
     }
     table["python-re"] = TargetKind(
         "python-re",
-        "Python's own re in a worker: what a program without a grammar compiler would use",
-        lambda name, session: python_re(str(name), session),
+        "Python's own re in a worker, with a guard against its backtracking or without",
+        lambda name, session: python_re(str(name), session, RE_VARIANTS[name.variant or "guarded"]),
+        variants=tuple(RE_VARIANTS),
         embedded=True,
     )
     table["nfa"] = TargetKind(

@@ -25,7 +25,7 @@ def build(name: TargetName, _session: Session) -> Target:
 
 PLAIN = TargetKind("plain", "", build, embedded=True)
 MANY = TargetKind("many", "", build, versions=("1.0", "2.0"), variants=("fast", "slow"))
-URL = TargetKind("url", "", build)
+URL = TargetKind("url", "", build, address="http://HOST:PORT")
 
 
 class Other(Toy):
