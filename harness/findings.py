@@ -212,7 +212,12 @@ def findings(
             replay=f"afere replay {folder.finding_path(name)}",
         )
         result.append(msgspec.structs.replace(finding, known=reason_for(finding, known)))
-    return sorted(result, key=lambda f: (bool(f.known), f.suite, f.stage, -f.cases, f.signature))
+    return sorted(result, key=order)
+
+
+def order(finding: Finding) -> tuple[bool, str, int, str, str]:
+    """The order in which findings are read: new ones first, then those that show in more cases."""
+    return (bool(finding.known), finding.suite, -finding.cases, finding.stage, finding.signature)
 
 
 def title(shape: Shape, why: Culprit) -> str:

@@ -15,7 +15,7 @@ import msgspec
 
 from harness import __version__, expectations, report
 from harness.environment import environment
-from harness.findings import Cause, Collector, Note, Reduce, causes, findings, stale
+from harness.findings import Cause, Collector, Note, Reduce, causes, findings, order, stale
 from harness.gate import gate
 from harness.journal import RunError, RunFolder, write_atomic
 from harness.judge import Tally, judge, judge_round, matrix, verdicts
@@ -295,7 +295,7 @@ def _model(folder: RunFolder, ratios: dict[str, dict[str, tuple[float, ...]]]) -
         footer=folder.footer(),
         clauses=folder.clauses(),
         summary=folder.summary(),
-        findings=folder.findings(),
+        findings=tuple(sorted(folder.findings(), key=order)),
         selfcheck=scores(),
         ratios=ratios,
         verdicts=lambda: (v for v in verdicts(folder.path) if v.status is not Status.PASS),
