@@ -1,7 +1,7 @@
 """Cases: edge values one at a time, and requests drawn around a plain one with at most two oddities.
 
-One stream of cases feeds all targets. Two in three come from the edge lists (first the commonest value of every field,
-then the second of every field ...), one in three is drawn; once the lists are through, all are drawn.
+One stream of cases feeds all targets. Every other one comes from the edge lists (first the commonest value of every
+field, then the second of every field ...), the others are drawn; once the lists are through, all are drawn.
 """
 
 from __future__ import annotations
@@ -210,8 +210,11 @@ def _ranked() -> list[Spec]:
 
 
 def chat_body(draw: Draw) -> Body:
-    """Draw a chat request: a plausible conversation, some ordinary parameters, and up to two oddities."""
+    """Draw a chat request: a plausible conversation; in every other one, ordinary parameters and up to two oddities."""
     body: Body = {"model": SERVED, "messages": conversation(draw)}
+    if draw.odds(2):
+        _shown(draw, body)
+        return body
     for _ in range(draw.pick((0, 0, 1, 2))):
         _ordinary(draw, body, edges.CHAT)
     for _ in range(draw.pick((0, 1, 1, 2))):
@@ -253,6 +256,25 @@ def _answer(draw: Draw) -> list[Json]:
     return [{"role": "assistant", "content": draw.pick((None, "", "x")), "tool_calls": calls}, result]
 
 
+def _shown(draw: Draw, body: Body) -> None:
+    """Set up to two fields that a template sees, to values that nobody may refuse."""
+    for _ in range(draw.pick((0, 1, 1, 2))):
+        shape = draw.below(6)
+        if shape < 2:
+            body["chat_template_kwargs"] = {"note": json_value(draw, 3)}
+        elif shape == 2:
+            parameters = {"properties": {texts.plain(draw): json_value(draw) for _ in range(1 + draw.below(2))}}
+            function = {"name": "f", "description": texts.text(draw), "parameters": parameters}
+            body |= {"tools": [{"type": "function", "function": function}], "tool_choice": "none"}
+        elif shape == 3:
+            body["documents"] = [{"title": texts.text(draw), "text": texts.text(draw)}]
+        elif shape == 4:
+            body["add_special_tokens"] = draw.odds(2)
+        else:
+            body["add_generation_prompt"] = False
+            body["continue_final_message"] = body["messages"][-1]["role"] == "assistant"
+
+
 def _ordinary(draw: Draw, body: Body, table: dict[str, list[Any]]) -> None:
     """Set a field to the commonest of its values."""
     name = draw.pick(tuple(table))
@@ -289,7 +311,10 @@ def json_value(draw: Draw, depth: int = 2) -> Json:
 
 
 def completion_body(draw: Draw) -> Body:
-    """Draw a completion request."""
+    """Draw a completion request; every other one is a text and nothing else."""
+    if draw.odds(2):
+        special: Body = {"add_special_tokens": False} if draw.odds(4) else {}
+        return {"model": SERVED, "prompt": " ".join(texts.text(draw) for _ in range(1 + draw.below(3))), **special}
     body: Body = {"model": SERVED, "prompt": _prompt(draw)}
     for _ in range(draw.pick((0, 1, 2))):
         _ordinary(draw, body, edges.COMPLETIONS)
@@ -339,7 +364,7 @@ def generate(count: int, seed: int) -> Iterator[Case]:
     listed = iter(edge_cases())
     index = 0
     while len(seen) < count:
-        spec = next(listed, None) if index % 3 else None
+        spec = next(listed, None) if index % 2 else None
         op, given = spec if spec is not None else drawn(Stream(seed, index))
         index += 1
         case = Case.make(SUITE, op, given)

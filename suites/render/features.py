@@ -147,6 +147,8 @@ def _messages(messages: Json) -> Iterator[str]:
                 yield f"message:{key}"
         if isinstance(message.get("tool_calls"), list):
             yield from _calls(role, message["tool_calls"])
+            if role == "assistant" and message["tool_calls"] and message.get("content") in (None, []):
+                yield "content:none-beside-calls"
         if set(message) - {
             "role",
             "content",
@@ -193,6 +195,8 @@ def _calls(role: Json, calls: list[Json]) -> Iterator[str]:
             continue
         kind = arguments_kind(arguments)
         if kind == "object":
+            if not json.loads(arguments):
+                continue  # an empty object reads the same, however it is printed
             yield from ("snippet:tojson", *(snippets.kinds(json.loads(arguments)) - {"value:container", "value:word"}))
         elif kind not in ("broken", "nan", "surrogate"):
             yield f"arguments:{kind}"

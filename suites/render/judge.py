@@ -18,7 +18,7 @@ from reference.render.lower import COMPLETION_BUDGET
 from reference.render.pipeline import evaluate
 from reference.render.records import Evaluation, Question, Refusal, Rendering, Route, Setup
 from suites.render.features import features, is_json_type, json_problem, route_of
-from suites.render.judge_answer import answer_verdicts
+from suites.render.judge_answer import answer_verdicts, is_library
 from suites.render.judge_template import template_verdicts
 from suites.render.ordered import unpack
 from suites.render.setups import setups
@@ -125,7 +125,7 @@ def _late(setup: Setup, found: Evaluation) -> Iterator[Question]:
 def _errors(sheet: Sheet, observations: Observations) -> None:
     """R-ERR-1: a refusal carries an error object."""
     for name, seen in observations.items():
-        if seen.outcome is not Outcome.REFUSED:
+        if seen.outcome is not Outcome.REFUSED or is_library(seen):
             continue
         wrong = error_problem(body_of(seen))
         if wrong:
@@ -175,9 +175,11 @@ def _status(
         return
     if not questions:
         for name, did in refused.items():
-            if did:
-                got = _short(observations[name].payload)
-                sheet.fail(accept, name, ("validate", "", "refused"), "an answer", got)
+            seen = observations[name]
+            if did and is_library(seen):
+                sheet.fail(accept, name, ("template", "", "refused"), "an answer", seen.detail[:300])
+            elif did:
+                sheet.fail(accept, name, ("validate", "", "refused"), "an answer", _short(seen.payload))
             else:
                 sheet.passed(accept, name)
         return

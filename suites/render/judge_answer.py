@@ -1,4 +1,8 @@
-"""Judge answers: their form, their tokens, and the engine request that they are."""
+"""Judge answers: their form, their tokens, and the engine request that they are.
+
+A server's answer is an engine request. A library in this process gives text and token ids, and nothing else is asked of
+it; choices are compared among servers and among libraries, for these are not renderers of one product.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +11,19 @@ from collections.abc import Mapping, Sequence
 from harness.outcome import Status
 from harness.records import Json, Observation
 from reference.render.lower import TOP_LEVEL, lower, observed
-from reference.render.records import Choice, Evaluation, Param, Rendering, Setup
-from reference.render.tokenise import decode
+from reference.render.records import Choice, Evaluation, Param, Refusal, Rendering, Setup
+from reference.render.tokenise import decode, encode
 from reference.render.wire import PREFIX
 from suites.render.verdicts import Sheet
 
 Answers = Mapping[str, list[dict[str, Json]]]
-"""Target -> its engine requests, one for each prompt."""
+"""Target -> its engine requests (or renderings), one for each prompt."""
+
+
+def is_library(seen: Observation) -> bool:
+    """Whether an observation is that of a library in this process, not of a server."""
+    return isinstance(seen.payload, dict) and "rendered" in seen.payload
+
 
 TOPICS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("R-TOOL-1", ("tools:set",)),
@@ -44,8 +54,9 @@ def answer_verdicts(
 ) -> None:  # fmt: skip
     """Judge the answered observations of a request that may be answered."""
     answers = _well_formed(sheet, found, seen)
-    for name, requests in answers.items():
-        _identities(sheet, found, headers, name, requests)
+    servers = [name for name in answers if not is_library(seen[name])]
+    for name in servers:
+        _identities(sheet, found, headers, name, answers[name])
     why = found.unrendered
     if not all(any(isinstance(one, Rendering) for one in made) for made in found.results):
         why = "a prompt that leaves no room, or comes to nothing"
@@ -60,14 +71,23 @@ def answer_verdicts(
         _tokens(sheet, setup, found, tags, name, matches)
         if all(isinstance(match, tuple) for match in matches):
             explained[name] = [match for match in matches if isinstance(match, tuple)]
-    _choices(sheet, found, explained)
-    _parameters(sheet, setup, found, right)
+    for group in (servers, [name for name in answers if name not in servers]):
+        _choices(sheet, found, {name: matches for name, matches in explained.items() if name in group})
+    _parameters(sheet, setup, found, {name: requests for name, requests in right.items() if name in servers})
 
 
 def _well_formed(sheet: Sheet, found: Evaluation, seen: Mapping[str, Observation]) -> dict[str, list[dict[str, Json]]]:
     """R-ANSWER-1: a chat gives one engine request, a completion a list of them; each has token ids and an id."""
     answers: dict[str, list[dict[str, Json]]] = {}
     for name, observation in seen.items():
+        if is_library(observation):
+            rendered = observation.payload["rendered"]
+            if isinstance(rendered, list) and all(_rendering(one) for one in rendered):
+                answers[name] = rendered
+            else:
+                shape = ("answer", "(body)", "malformed")
+                sheet.fail("R-ANSWER-1", name, shape, "text and token ids", str(rendered)[:300])
+            continue
         body = observation.payload.get("json") if isinstance(observation.payload, dict) else None
         listed = [body] if found.checked.route == "chat" else body
         good = isinstance(listed, list) and all(_engine_request(one) for one in listed)
@@ -81,9 +101,14 @@ def _well_formed(sheet: Sheet, found: Evaluation, seen: Mapping[str, Observation
 
 
 def _engine_request(one: Json) -> bool:
-    if not isinstance(one, dict) or not isinstance(one.get("request_id"), str):
-        return False
-    ids = one.get("token_ids")
+    return isinstance(one, dict) and isinstance(one.get("request_id"), str) and _ids(one.get("token_ids"))
+
+
+def _rendering(one: Json) -> bool:
+    return isinstance(one, dict) and isinstance(one.get("text"), str) and _ids(one.get("token_ids"))
+
+
+def _ids(ids: Json) -> bool:
     return isinstance(ids, list) and all(isinstance(i, int) and not isinstance(i, bool) for i in ids)
 
 
@@ -117,20 +142,43 @@ def _right_count(sheet: Sheet, found: Evaluation, name: str, requests: Sequence[
 
 
 def _match(setup: Setup, found: Evaluation, index: int, request: dict[str, Json]) -> tuple[int, ...] | list[Json]:
-    """The combinations of choices that explain the token ids; a list (stage, expected, got) where none does."""
-    ids = tuple(request["token_ids"])
+    """The combinations of choices that explain an answer; a list (stage, expected, got) where none does.
+
+    The stage is the first one that differs. Where the target tells its text, that says so. Where it does not, its
+    tokens are read: those of a right text, under whatever treatment a tokeniser gives it, have gone astray there.
+    """
+    ids, shown = tuple(request["token_ids"]), request.get("text")
     made = found.results[index]
-    fitting = tuple(i for i, one in enumerate(made) if isinstance(one, Rendering) and one.token_ids == ids)
+    right = [i for i, one in enumerate(made) if isinstance(one, Rendering) and shown in (None, one.text)]
+    fitting = tuple(i for i in right if _rendered(made[i]).token_ids == ids)
     if fitting:
         return fitting
     renderings = [one for one in made if isinstance(one, Rendering)]
-    text = decode(setup, ids)
-    same = [one for one in renderings if one.text is not None and decode(setup, one.token_ids) == text]
+    told = isinstance(shown, str)
+    same = [_rendered(made[i]) for i in right] if told else [r for r in renderings if _from(setup, found, r, ids)]
     if same:
         return ["tokenise", list(same[0].token_ids), list(ids)]
     first = renderings[0]
-    expected: Json = list(first.token_ids) if first.text is None else decode(setup, first.token_ids)
-    return ["template" if first.text is not None else "tokenise", expected, list(ids) if first.text is None else text]
+    if told or first.text is None:
+        return ["template", first.text, shown] if told else ["tokenise", list(first.token_ids), list(ids)]
+    return ["template", decode(setup, first.token_ids), decode(setup, ids)]
+
+
+def _rendered(one: Rendering | Refusal) -> Rendering:
+    assert isinstance(one, Rendering)
+    return one
+
+
+def _from(setup: Setup, found: Evaluation, made: Rendering, ids: tuple[int, ...]) -> bool:
+    """Whether ids are another tokenisation of a rendering's text: other merges, BOS or none, cut somewhere else."""
+    if made.text is None:
+        return True
+    text = decode(setup, ids)
+    forms = [encode(setup, made.text, special=special) for special in (True, False)]
+    if any(text == decode(setup, form) for form in (made.token_ids, *forms)):
+        return True
+    cut = found.checked.taken.get("truncate_prompt_tokens") is not None and len(ids) > 0
+    return cut and any(text in decode(setup, form) for form in forms)
 
 
 def _tokens(

@@ -16,12 +16,16 @@ from reference.render import template, tokenise
 from reference.render.pipeline import evaluate
 from reference.render.records import Evaluation, Refusal, Route, Setup
 from reference.render.wire import ROUTES, Policy, Reply, parse, reply
+from suites.render import plain
 from suites.render.judge_template import normalised, source_of
 from suites.render.ordered import unpack
 from suites.render.requests import request_of, setup_of
 from suites.render.setups import plain_format, setups
 
-CAPABILITIES = ("chat", "completions", "text", "models", "health", "repeat", "template", "setup:ledger", "setup:open")
+CAPABILITIES = (
+    "chat", "completions", "text", "models", "health", "repeat", "template", *plain.CAPABILITIES,
+    "setup:ledger", "setup:open",
+)  # fmt: skip
 
 
 class Sent(msgspec.Struct, frozen=True):

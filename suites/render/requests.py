@@ -8,8 +8,10 @@ from typing import Any
 
 from harness.records import Case, Json
 from harness.targets.http import Request
+from reference.render.template import special_tokens
+from suites.render import plain
 from suites.render.ordered import unpack
-from suites.render.setups import OPEN, SERVED, template_file
+from suites.render.setups import OPEN, SERVED, setups, template_file
 
 PATHS = {"chat": "/v1/chat/completions/render", "completions": "/v1/completions/render"}
 JSON_TYPE = {"content-type": "application/json"}
@@ -93,13 +95,32 @@ def script(case: Case, target: str) -> str:
 
 
 def _python(case: Case, kind: str) -> str:
-    """A Python script for a template case on an embedded renderer."""
+    """A Python script for a case on an embedded renderer: it prints the text that is made of the messages."""
     given = unpack(case.input)
-    seen = {
-        "messages": given.get("messages"), "tools": given.get("tools"), "documents": given.get("documents"),
-        "add_generation_prompt": given.get("add_generation_prompt", True), **given.get("variables", {}),
-    }  # fmt: skip
-    head = [f"template = {''.join(given.get('snippets', ()))!r}", f"given = {seen!r}"]
+    if case.op == "completions":
+        setup = setups()[setup_of(case)]
+        special = given["body"].get("add_special_tokens", True)
+        return "\n".join([
+            "import os, tokenizers",
+            f"file = os.path.expandvars('$AFERE/fixtures/models/{setup.folder.name}/tokenizer.json')",
+            "tokenizer = tokenizers.Tokenizer.from_file(file)",
+            f"print(tokenizer.encode({given['body'].get('prompt')!r}, add_special_tokens={special!r}).ids)",
+        ]) + "\n"  # fmt: skip
+    if case.op == "chat":
+        seen = plain.handed(setups()[setup_of(case)], given["body"])
+        seen |= seen.pop("variables")
+        if not seen["continue_final_message"]:
+            del seen["continue_final_message"]
+        template = f"open(os.path.expandvars('$AFERE/fixtures/templates/{template_file(setup_of(case)).name}')).read()"
+    else:
+        seen = {
+            "messages": given.get("messages"), "tools": given.get("tools"), "documents": given.get("documents"),
+            "add_generation_prompt": given.get("add_generation_prompt", True), **given.get("variables", {}),
+        }  # fmt: skip
+        template = repr("".join(given.get("snippets", ())))
+    if kind == "minijinja":  # the other one gets them from its tokeniser
+        seen = {**special_tokens(setups()[setup_of(case)].folder), **seen}
+    head = ["import os", f"template = {template}", f"given = {seen!r}"]
     return "\n".join([*head, *(_MINIJINJA if kind == "minijinja" else _TRANSFORMERS)]) + "\n"
 
 
@@ -114,7 +135,9 @@ _MINIJINJA = (
     "print(repr(environment.render_str(template, **given)))",
 )
 _TRANSFORMERS = (
-    "from transformers.utils.chat_template_utils import render_jinja_template",
+    "from transformers import PreTrainedTokenizerFast",
+    "folder = os.path.expandvars('$AFERE/fixtures/models/gauge')",
+    "tokenizer = PreTrainedTokenizerFast.from_pretrained(folder)",
     "messages = given.pop('messages')",
-    "print(repr(render_jinja_template(conversations=[messages], chat_template=template, **given)[0][0]))",
+    "print(repr(tokenizer.apply_chat_template(messages, chat_template=template, tokenize=False, **given)))",
 )

@@ -10,7 +10,7 @@ from harness.records import Case, Clause, Json, Observation, Verdict
 from harness.suite import Fault, TargetKind
 from harness.targets.base import Blobs
 from reference.contract import load
-from suites.render import cases, faults, judge, ordered, requests, snippets, targets
+from suites.render import cases, faults, judge, ordered, plain, requests, snippets, targets
 from suites.render.features import features
 from suites.render.setups import LEDGER, setups
 
@@ -23,7 +23,7 @@ class RenderSuite:
 
     name = cases.SUITE
     summary = "requests to engine requests: validation, chat templates, tokens, parameters"
-    default_cases = 900
+    default_cases = 1200
     default_targets: tuple[str, ...] = ("transformers", "minijinja")
 
     def clauses(self) -> tuple[Clause, ...]:
@@ -39,8 +39,8 @@ class RenderSuite:
         return cases.generate(count, seed)
 
     def needs(self, case: Case) -> frozenset[str]:
-        """The operation, and the set-up that the case goes to."""
-        return frozenset({case.op, f"setup:{requests.setup_of(case)}"})
+        """The set-up that the case goes to, and the operation, or what of it a library can do: see ``plain.py``."""
+        return plain.needed(case) | {f"setup:{requests.setup_of(case)}"}
 
     def judge(self, case: Case, observations: Mapping[str, Observation], blobs: Blobs) -> Iterable[Verdict]:  # noqa: ARG002
         """See :mod:`suites.render.judge`."""

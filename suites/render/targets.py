@@ -14,11 +14,11 @@ from harness.suite import Needed, Session, TargetKind, TargetName
 from harness.targets.base import Answer, Blobs, Hello, Target, TargetUnavailable
 from harness.targets.http import HttpTarget, Server
 from suites import vllm_cpu
-from suites.render import local
+from suites.render import local, plain
 from suites.render.requests import request_of, setup_of
 from suites.render.setups import LEDGER, MAX_MODEL_LEN, OPEN, SERVED, setups, template_file
 
-OPERATIONS: Final = ("chat", "completions", "text", "models", "health", "repeat")
+OPERATIONS: Final = ("chat", "completions", "text", "models", "health", "repeat", *plain.CAPABILITIES)
 RS_VERSIONS: Final = ("0.28.0", "0.29.0", "0.30.0", "0.31.0", "0.32.0", "0.33.0")
 MIB: Final = 1 << 20
 

@@ -185,8 +185,8 @@ def test_known_findings_are_those_of_their_witnesses() -> None:
     for entry in known_of(path):
         case = SUITE.rebuild(entry.witness.op, entry.witness.input, NOTHING)
         assert case is not None
-        target = targets[entry.targets[0]].build(NOTHING, NOTHING)
-        failed = [v for v in judged(case, target) if v.status is Status.FAIL]
+        asked = [targets[name].build(NOTHING, NOTHING) for name in entry.targets]
+        failed = [v for v in judged(case, *asked) if v.status is Status.FAIL]
         assert entry.signature in {signature("render", v.shape, culprit(SUITE, case)) for v in failed}
 
 
