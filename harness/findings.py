@@ -8,6 +8,7 @@ positions or machines. Clauses and targets are not part of it: one cause may bre
 
 from __future__ import annotations
 
+import shlex
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
@@ -91,7 +92,8 @@ class Collector:
             return
         if self._last is None or self._last[0] != case.id:
             suite = self._suites[case.suite]
-            self._last = (case.id, culprit(suite, case), size(suite, case))
+            why = culprit(suite, case)
+            self._last = (case.id, why, size(suite, case, why))
         _, why, measure = self._last
         kept = self.examples[Key(case.suite, verdict.target, verdict.shape)]
         if why not in kept or measure < kept[why].size:
@@ -209,7 +211,7 @@ def findings(
             note="; ".join(dict.fromkeys(n for n in (verdict.note, best.note) if n)),
             minimised=best.minimised,
             script=suite.script(case, best.key.target),
-            replay=f"afere replay {folder.finding_path(name)}",
+            replay=f"afere replay {shlex.quote(str(folder.finding_path(name)))}",
         )
         result.append(msgspec.structs.replace(finding, known=reason_for(finding, known)))
     return sorted(result, key=order)

@@ -6,8 +6,10 @@ accepted only if the same difference still shows, so the result is a case that w
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 
 import msgspec
 
@@ -25,14 +27,20 @@ class Budget(msgspec.Struct, frozen=True):
 
 def culprit(suite: Suite, case: Case) -> frozenset[str]:
     """The features that the plainest case of the operation lacks: what can be the cause."""
-    plain = Case.make(case.suite, case.op, suite.plainest(case))
-    return suite.features(case) - suite.features(plain)
+    # A suite is hashed by identity, as every object is; a Protocol cannot say so.
+    plain = _plain_features(suite, case.suite, case.op, canonical(suite.plainest(case)))  # type: ignore[arg-type]
+    return suite.features(case) - plain
 
 
-def size(suite: Suite, case: Case) -> tuple[int, int, bytes]:
-    """The order in which cases are simpler."""
+@lru_cache(maxsize=4096)
+def _plain_features(suite: Suite, name: str, op: str, plainest: bytes) -> frozenset[str]:
+    return suite.features(Case.make(name, op, json.loads(plainest)))
+
+
+def size(suite: Suite, case: Case, why: frozenset[str] | None = None) -> tuple[int, int, bytes]:
+    """The order in which cases are simpler. ``why`` is the culprit of the case, where it is known already."""
     text = canonical(case.input)
-    return (len(culprit(suite, case)), len(text), text)
+    return (len(culprit(suite, case) if why is None else why), len(text), text)
 
 
 def candidates(value: Json, plain: Json) -> Iterator[Json]:

@@ -246,4 +246,7 @@ def from_line(line: bytes | str, kind: type[_R]) -> _R:
     :raises msgspec.ValidationError: the line is JSON but not a ``kind``
     :raises json.JSONDecodeError: the line is not JSON
     """
-    return msgspec.convert(json.loads(line), kind)
+    try:
+        return msgspec.json.decode(line, type=kind)
+    except (msgspec.DecodeError, UnicodeError):  # lone surrogates and NaN, which msgspec does not take, or a real fault
+        return msgspec.convert(json.loads(line), kind)
