@@ -12,6 +12,7 @@ from harness.outcome import Status
 from harness.records import Json, Observation
 from reference.render.lower import TOP_LEVEL, lower, observed
 from reference.render.records import Choice, Evaluation, Param, Refusal, Rendering, Setup
+from reference.render.template import special_tokens
 from reference.render.tokenise import decode, encode
 from reference.render.wire import PREFIX
 from suites.render.verdicts import Sheet
@@ -175,7 +176,8 @@ def _from(setup: Setup, found: Evaluation, made: Rendering, ids: tuple[int, ...]
         return True
     text = decode(setup, ids)
     forms = [encode(setup, made.text, special=special) for special in (True, False)]
-    if any(text == decode(setup, form) for form in (made.token_ids, *forms)):
+    bos = special_tokens(setup.folder).get("bos_token", "")
+    if any(text in (decode(setup, form), bos + decode(setup, form)) for form in (made.token_ids, *forms)):
         return True
     cut = found.checked.taken.get("truncate_prompt_tokens") is not None and len(ids) > 0
     return cut and any(text in decode(setup, form) for form in forms)

@@ -11,6 +11,7 @@ from harness.outcome import Outcome, Status
 from harness.records import Case, Json, Observation, Verdict
 from harness.targets.base import Target
 from suites.render import SUITE, cases, local, plain
+from suites.render.faults import FAULTS
 from suites.render.planted import Planted
 
 NOTHING: Any = None
@@ -106,3 +107,28 @@ def test_choices_are_not_compared_between_a_server_and_a_library() -> None:
     verdicts = list(SUITE.judge(case, observations, NOTHING))
     assert not shapes(verdicts)
     assert {v.status for v in verdicts if v.clause == "R-ROLE-1"} == {Status.SKIPPED}
+
+
+@pytest.mark.parametrize(
+    ("name", "stage"),
+    [
+        ("no-merges", "tokenise"),
+        ("no-bos", "tokenise"),
+        ("bos-twice", "tokenise"),
+        ("other-side", "tokenise"),
+        ("drops-kwargs", "template"),
+        ("sorts-tools", "template"),
+        ("reverses", "template"),
+    ],
+)
+def test_the_stage_is_read_off_the_tokens_of_a_server(name: str, stage: str) -> None:
+    fault = next(fault for fault in FAULTS if fault.name == name)
+    target, found = fault.build(), set()
+    for op, given in cases.edge_cases()[:700]:
+        if op not in ("chat", "completions"):
+            continue
+        case = Case.make("render", op, given)
+        answer = target.run(case, NOTHING)
+        seen = {name: Observation(case.id, name, answer.outcome, answer.payload)}
+        found |= {v.stage for v in SUITE.judge(case, seen, NOTHING) if v.clause == fault.breaks[0] and v.stage}
+    assert found == {stage}
