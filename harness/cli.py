@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import signal
 import sys
 import threading
+import traceback
+from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -59,6 +63,10 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Only the verdict.")]
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run folder, or LAST for the newest one.")]
 
 
+_RESULTS: list[Any] = []
+"""Where a JSON result goes while :func:`_aside` is in force: the standard output that was there before."""
+
+
 def _options(config: Path | None, **given: Any) -> Any:
     from harness import config as configuration
 
@@ -93,7 +101,9 @@ def _print_json(value: Any) -> None:
 
     import msgspec
 
-    typer.echo(json.dumps(msgspec.to_builtins(value), indent=2, sort_keys=True))
+    typer.echo(
+        json.dumps(msgspec.to_builtins(value), indent=2, sort_keys=True), file=_RESULTS[-1] if _RESULTS else sys.stdout
+    )
 
 
 def _show(judged: Judged, *, as_json: bool, quiet: bool) -> None:
@@ -224,9 +234,9 @@ def report(
 @app.command()
 def gate(run: RunArgument = "LAST", out: Out = None, config: Config = None) -> None:
     """Exit with the status of a judged run; print nothing."""
-    from harness.journal import RunFolder
+    from harness import run as stages
 
-    raise typer.Exit(RunFolder.load(_folder(run, _options(config, out=out).out)).summary().exit)
+    raise typer.Exit(stages.load_report(_folder(run, _options(config, out=out).out)).exit)
 
 
 @app.command()
@@ -239,7 +249,7 @@ def replay(
     """Ask a finding's targets again about its smallest case. Exits 1 while the difference shows, 0 when it is gone."""
     from harness import replay as replaying
     from harness.outputs import ReplayOutput
-    from harness.report.text import brief, one_line
+    from harness.report.text import brief, one_line, visible
 
     done = replaying.replay(finding, target or (), _limits(limit or []))
     if as_json:
@@ -252,7 +262,7 @@ def replay(
             typer.echo(f"  {name}: {one_line(said, 400)}")
         for name, shows in done.shows.items():
             typer.echo(f"  {'still shows' if shows else 'does not show'} on {name}")
-        typer.echo(done.finding.script)
+        typer.echo(visible(done.finding.script))
     if not done.shows:
         raise typer.Exit(Exit.INVALID)
     raise typer.Exit(Exit.UNEXPECTED if any(done.shows.values()) else Exit.OK)
@@ -348,7 +358,7 @@ def _plug() -> None:
     for entry in sorted(entry_points(group="afere.commands"), key=lambda e: e.name):
         try:
             command = entry.load()
-        except Exception as error:  # a third party's command must not take the others with it
+        except (Exception, SystemExit) as error:  # a third party's command must not take the others with it
             typer.echo(f"afere: the command {entry.name!r} of {entry.value} cannot be loaded: {error}", err=True)
             continue
         app.command(name=entry.name)(command)
@@ -361,23 +371,59 @@ def main(arguments: list[str] | None = None) -> None:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     _plug()
     before = _terminate_as_interrupt()
+    if arguments is None and isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a C locale must not end a run with an encoding error
     try:
-        status = app(args=argv, standalone_mode=False, prog_name="afere")
+        with _aside(argv):
+            status = app(args=argv, standalone_mode=False, prog_name="afere")
     except KeyboardInterrupt:
-        _fail("interrupted", Exit.INVALID, argv)
+        _fail("interrupted", Exit.INVALID, argv, abandon=arguments is None)
+    except SystemExit as error:
+        if _closed_pipe(error):
+            _silence()
+            sys.exit(Exit.INVALID)
+        # Whoever ends the process from inside (a suite, a library) must not choose our status: 0 would be a pass.
+        _fail(f"a suite or a library ended the command (status {error.code}); nothing is proven", Exit.INVALID, argv)
     except Exception as error:
         from harness.errors import explain
 
         told = explain(error)
         if told is None:
-            raise
-        _fail(*told, argv)
+            # Python's own status for a traceback is 1, which here means findings.
+            traceback.print_exc()
+            told = f"a defect of Afere or of a suite: {type(error).__name__}: {error}", Exit.INVALID
+        _fail(*told, argv, abandon=arguments is None)
     finally:
         if before is not None:
             signal.signal(signal.SIGTERM, before)
     if status == 130:  # what typer makes of a Ctrl-C
-        _fail("interrupted", Exit.INVALID, argv)
+        _fail("interrupted", Exit.INVALID, argv, abandon=arguments is None)
     sys.exit(status if isinstance(status, int) else 0)
+
+
+@contextlib.contextmanager
+def _aside(argv: list[str]) -> Iterator[None]:
+    """Under ``--json``, send to standard error what a suite or a target in this process prints."""
+    if "--json" not in argv:
+        yield
+        return
+    _RESULTS.append(sys.stdout)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        _RESULTS.pop()
+
+
+def _closed_pipe(error: SystemExit) -> bool:
+    """Whether the reader of our output went away: typer then ends the process with status 1."""
+    return isinstance(error.__context__, BrokenPipeError)
+
+
+def _silence() -> None:
+    """Let the interpreter's last flush go nowhere."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _terminate_as_interrupt() -> Any:
@@ -387,11 +433,21 @@ def _terminate_as_interrupt() -> Any:
     return signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
-def _fail(message: str, status: Exit, argv: list[str]) -> None:
+def _fail(message: str, status: Exit, argv: list[str], *, abandon: bool = False) -> None:
     if "--json" in argv:
         from harness.outputs import ErrorOutput
 
         _print_json(ErrorOutput(message, int(status)))
     else:
-        typer.echo(f"afere: {message}", err=True)
+        from harness.report.text import visible
+
+        typer.echo(f"afere: {visible(message)}", err=True)
+    if abandon and any(
+        not t.daemon and t.is_alive() for t in threading.enumerate() if t is not threading.main_thread()
+    ):
+        # An in-process target that never returns would keep the interpreter from ending; no one can stop its thread.
+        with contextlib.suppress(OSError, ValueError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(status)
     sys.exit(status)

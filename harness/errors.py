@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import shlex
+
 from harness.bench import BenchError
 from harness.config import ConfigError
 from harness.expectations import ExpectationError
-from harness.journal import RunError
+from harness.journal import RunError, RunIncompleteError
 from harness.outcome import Exit
 from harness.plan import PlanError
 from harness.provision import ProvisionError
@@ -13,14 +16,19 @@ from harness.replay import ReplayError
 from harness.run import Interrupted
 from harness.selfcheck import SelfCheckError
 
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""How a system says that no more can be written."""
 USAGE = (ConfigError, ExpectationError, RunError, PlanError, ProvisionError, ReplayError, BenchError)
 
 
 def explain(error: Exception) -> tuple[str, Exit] | None:
     """The sentence and the exit status; None for an error that is a defect of ours and deserves its traceback."""
     if isinstance(error, Interrupted):
-        return f"interrupted; nothing is lost. Go on with: afere run --resume {error.args[0]}", Exit.INVALID
-    if isinstance(error, SelfCheckError):
+        folder = shlex.quote(str(error.args[0]))
+        return f"interrupted; nothing is lost. Go on with: afere run --resume {folder}", Exit.INVALID
+    if isinstance(error, OSError) and error.errno in FULL:
+        return f"{error.strerror}: make room; what was recorded is kept, see: afere run --resume", Exit.INVALID
+    if isinstance(error, SelfCheckError | RunIncompleteError):
         return str(error), Exit.INVALID
     if isinstance(error, USAGE):
         return str(error), Exit.USAGE

@@ -15,6 +15,8 @@ the file is read and cut off when it is appended to.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import hashlib
 import json
 import os
@@ -35,6 +37,10 @@ _R = TypeVar("_R", bound=msgspec.Struct)
 
 class RunError(Exception):
     """A run folder that cannot be used; the message says why and what to do."""
+
+
+class RunIncompleteError(RunError):
+    """A run that proves nothing as it stands; the message says what to do."""
 
 
 def slug(text: str) -> str:
@@ -84,7 +90,9 @@ class Appender:
 
     def append(self, record: msgspec.Struct) -> None:
         """Append one record."""
-        self._file.write(to_line(record))
+        left = memoryview(to_line(record))
+        while left:  # one write may take a part only, as on a disk that fills up; the rest must follow or raise
+            left = left[self._file.write(left) or 0 :]
 
     def close(self) -> None:
         """Close the file."""
@@ -153,6 +161,26 @@ class RunFolder:
             raise RunError(f"{path} is of a newer Afere (format {found}; this one reads up to {FORMAT}): upgrade Afere")
         folder.header()
         return folder
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the folder for this process; a kill lets it go.
+
+        :raises RunError: another process is recording or judging this run
+        """
+        try:
+            handle = os.open(self.path, os.O_RDONLY)
+        except FileNotFoundError:
+            yield  # whoever reads it next says what is missing
+            return
+        try:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise RunError(f"{self.path} is in use: another afere is recording or judging it") from None
+            yield
+        finally:
+            os.close(handle)
 
     def _read(self, name: str, kind: type[_R]) -> _R:
         try:

@@ -73,7 +73,7 @@ def judge_case(
     verdicts = [_fault(case, name, f"the harness failed: {o.fault}") for name, o in faulty.items()]
     try:
         judged = [_sure(v) for v in suite.judge(case, sound, blobs)] if sound else []
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         note = f"the judge of suite {suite.name} raised {type(error).__name__}: {error}"
         return verdicts + [_fault(case, name, note) for name in sound]
     spoken = set()
@@ -120,7 +120,9 @@ class _Cursor:
     def take(self, case: Case, problem: Callable[[str], None], target: str) -> Observation | None:
         found: Observation | None = None
         while self._next is not None and self._next.case == case.id:
-            if self._next.attempt > 0 and found is None:
+            if self._next.target != target:
+                problem(f"{target} has an observation that is of {self._next.target}: case {case.id}")
+            elif self._next.attempt > 0 and found is None:
                 problem(f"{target} has a retry of case {case.id} and no first observation")
             elif self._next.attempt == 0 and found is not None:
                 problem(f"{target} has two first observations of case {case.id}")

@@ -7,7 +7,7 @@ import json
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
@@ -17,12 +17,19 @@ import msgspec
 from harness.journal import Round, RunError, RunFolder, slug, write_atomic
 from harness.outcome import Outcome
 from harness.plan import Ask, PlanError
-from harness.records import Case, Footer, Observation, TargetInfo
+from harness.records import Case, Footer, Json, Observation, TargetInfo
 from harness.suite import Session, Suite
 from harness.targets.base import Answer, Blobs, Hello, InProcess, Target, TargetUnavailable, Unsupported
 
 Notify = Callable[[str, int, int], None]
 """Called with (target, observations done, observations planned)."""
+
+
+GRACE_S = 5.0
+"""After a Ctrl-C, how long an in-process target may take to end its case. No one can stop it; then it is abandoned."""
+
+NESTING = 500
+"""Levels of lists and objects in an answer that are kept. Python's JSON reader and writer give up below 1,000."""
 
 
 class Opened(msgspec.Struct, frozen=True):
@@ -75,7 +82,7 @@ def open_one(suite: Suite, name: str, target: Target) -> Opened:
         unsupported = str(error) or "not supported on this machine"
     except TargetUnavailable as error:
         unavailable = str(error) or "not available"
-    except Exception as error:  # a target that breaks while it opens costs itself, not the run
+    except (Exception, SystemExit) as error:  # a target that breaks while it opens costs itself, not the run
         unavailable = f"opening it raised {type(error).__name__}: {error}"
     # What a target reports may be of any type (a str subclass, a version object); the header holds plain JSON.
     reports = json.loads(json.dumps(hello.reports, default=str))
@@ -96,12 +103,25 @@ def ask(opened_: Opened, case: Case, blobs: Blobs, attempt: int = 0) -> Observat
             detail = f"outside its capabilities: {', '.join(sorted(missing))}"
             return _observe(opened_.name, case, Answer(Outcome.UNSUPPORTED, detail=detail))
         answer = opened_.target.run(case, blobs)
+        if _nests_deeper(answer.payload, NESTING):
+            detail = f"its answer nests deeper than {NESTING} levels, which is more than is kept"
+            answer = Answer(Outcome.FAILED, detail=detail, cost=answer.cost)
         refs = {name: blobs.put(tensor) for name, tensor in answer.arrays.items()}
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a library that ends the process is no way out of a run
         fault = f"{type(error).__name__}: {error}"
         return Observation(case.id, opened_.name, Outcome.FAILED, fault=fault, attempt=attempt)
     observation = _observe(opened_.name, case, answer)
     return msgspec.structs.replace(observation, arrays=refs, attempt=attempt)
+
+
+def _nests_deeper(value: Json, limit: int) -> bool:
+    level = [value] if isinstance(value, dict | list) else []
+    for _ in range(limit):
+        if not level:
+            return False
+        below = (inner for outer in level for inner in (outer.values() if isinstance(outer, dict) else outer))
+        level = [inner for inner in below if isinstance(inner, dict | list)]
+    return bool(level)
 
 
 def _observe(name: str, case: Case, answer: Answer) -> Observation:
@@ -203,7 +223,9 @@ def record(
     """
     sizes = Counter(case.suite for case in round_.plan())
     stop = threading.Event()
-    with ThreadPoolExecutor(max(1, jobs), thread_name_prefix="afere") as pool:
+    pool = ThreadPoolExecutor(max(1, jobs), thread_name_prefix="afere")
+    patient = True
+    try:
         asked = [t for t in targets if sizes[t.suite.name]]
         ours = [t for t in asked if t.target.transport == "in-process"]
         turns = [[t] for t in asked if t not in ours] + ([ours] if ours else [])
@@ -217,10 +239,14 @@ def record(
                 future.cancel()
             if not isinstance(error, KeyboardInterrupt):
                 raise
+            patient = False
             for t in targets:
                 if t.target.transport != "in-process":
                     t.target.close()  # a case in flight may take its whole limit; end it now
+            wait(futures, timeout=GRACE_S)
             return False
+    finally:
+        pool.shutdown(wait=patient)
     return True
 
 

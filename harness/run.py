@@ -17,7 +17,7 @@ from harness import __version__, expectations, report
 from harness.environment import environment
 from harness.findings import Cause, Collector, Note, Reduce, causes, findings, order, stale
 from harness.gate import gate
-from harness.journal import RunError, RunFolder, write_atomic
+from harness.journal import RunError, RunFolder, RunIncompleteError, write_atomic
 from harness.judge import Tally, judge, judge_round, matrix, verdicts
 from harness.minimise import Budget
 from harness.outcome import Exit, Status
@@ -117,12 +117,21 @@ def plan_run(options: Options, events: Events = Events()) -> RunFolder:  # noqa:
 def record_run(path: Path, events: Events = Events(), *, judged: bool) -> Judged:  # noqa: B008 - frozen
     """Record what is missing of a planned run, and judge it where ``judged`` is true.
 
-    :raises RunError: it is no planned run, or it is complete
-    :raises Interrupted: Ctrl-C while recording
+    :raises RunError: it is no planned run, it is complete, or another process is at work on it
+    :raises Interrupted: Ctrl-C before the end
     """
+    with RunFolder(path).locked():
+        try:
+            return _record_run(path, events, judged=judged)
+        except KeyboardInterrupt:
+            raise Interrupted(path) from None
+
+
+def _record_run(path: Path, events: Events, *, judged: bool) -> Judged:
     folder = RunFolder.load(path) if (path / "header.json").exists() else RunFolder(path)
     options = _planned_options(path)
-    if folder.footer() is not None:
+    # One that ended between its recording and its judgement goes on there: only now can its cases be made smaller.
+    if folder.footer() is not None and not (judged and not (path / "summary.json").exists()):
         raise RunError(f"{path} is complete; judge it again with: afere judge {path}")
     asks = select_targets(select_suites(all_suites(), options.suite), options.target)
     failed = _provision(asks, events) if options.provision else {}
@@ -130,6 +139,7 @@ def record_run(path: Path, events: Events = Events(), *, judged: bool) -> Judged
     with opened(asks, Session(folder.path.resolve(), options.limits), failed) as targets:
         if not (folder.path / "header.json").exists():
             folder.write_header(_header(folder, options, targets))
+        _same_targets(folder.header(), targets)
         events.stage("recording")
         if not record(folder, folder.round(), targets, jobs=options.jobs, notify=events.observed):
             raise Interrupted(folder.path)
@@ -142,6 +152,30 @@ def record_run(path: Path, events: Events = Events(), *, judged: bool) -> Judged
             suites = {t.suite.name: t.suite for t in targets}
             reduce = Reducer(suites, targets, folder.blobs, budget, lambda text: events.stage(f"minimising {text}"))
         return _judge(folder, options, events, reduce, targets)
+
+
+def _same_targets(header: Header, targets: Sequence[Opened]) -> None:
+    """Refuse to go on with a run on other targets than it was begun with: the rest would pass for theirs.
+
+    :raises RunIncompleteError: a target cannot be asked any more, or is another version now
+    """
+    begun = {(t.suite, t.name): t for t in header.targets}
+    for t in targets:
+        was = begun.get((t.suite.name, t.name))
+        if was is None:
+            raise RunIncompleteError(f"the run was begun without {t.name}; start a new run")
+        if was.unsupported or was.unavailable:
+            continue  # the header says so, and the run is judged by it
+        if not t.ready:
+            why = t.info.unsupported or t.info.unavailable
+            raise RunIncompleteError(f"{t.name} cannot be asked any more: {why}; mend that and --resume again")
+        for key in sorted({*was.reports, *t.info.reports}):
+            before, now = was.reports.get(key), t.info.reports.get(key)
+            if "version" in key and before != now:
+                raise RunIncompleteError(
+                    f"{t.name} is another one than when the run was begun ({key} {before} then, {now} now); "
+                    "start a new run"
+                )
 
 
 def _planned_options(path: Path) -> Options:
@@ -197,7 +231,8 @@ def rejudge(path: Path, options: Options = Options(), events: Events = Events())
     :raises RunError: it is no run, or it cannot be read
     """
     folder = RunFolder.load(path)
-    return _judge(folder, options, events, None, ())
+    with folder.locked():
+        return _judge(folder, options, events, None, ())
 
 
 def _judge(
@@ -305,14 +340,39 @@ def _model(folder: RunFolder, ratios: dict[str, dict[str, tuple[float, ...]]]) -
 def load_report(path: Path) -> RunReport:
     """The typed model of a judged run.
 
-    :raises RunError: it is no run, or it was not judged yet
+    :raises RunError: it is no run, or it was not judged yet, or it was changed since
     """
     folder = RunFolder.load(path)
+    _unchanged(folder)
     kept = folder.path / "ratios.json"
     # The standard library reads it because msgspec refuses a ratio that is infinite.
     raw = json.loads(kept.read_bytes()) if kept.exists() else {}
     ratios = msgspec.convert(raw, dict[str, dict[str, tuple[float, ...]]])
     return _model(folder, ratios)
+
+
+def _unchanged(folder: RunFolder) -> None:
+    """Refuse a judgement that does not go with the files beside it: its status would vouch for what is gone.
+
+    :raises RunIncompleteError: with what does not fit
+    """
+    summary, footer, listed = folder.summary(), folder.footer(), folder.findings()
+    wrong = ""
+    if summary.valid and (footer is None or footer.observations != summary.observations):
+        wrong = "its footer is not that of the recording that was judged"
+    elif not (folder.path / "verdicts.ndjson").exists():
+        wrong = "it has no verdicts.ndjson"
+    elif {f.signature: bool(f.known) for f in listed} != {
+        **dict.fromkeys(summary.new, False),
+        **dict.fromkeys(summary.known, True),
+    }:
+        wrong = "its findings are not those that summary.json names"
+    elif summary.valid == bool(summary.problems) or summary.exit != gate(summary.problems, summary.new):
+        wrong = "summary.json contradicts itself"
+    if wrong:
+        raise RunIncompleteError(
+            f"{folder.path} was changed since it was judged: {wrong}; judge it again: afere judge {folder.path}"
+        )
 
 
 def write_reports(path: Path, formats: Sequence[str]) -> dict[str, Path]:

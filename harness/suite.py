@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Protocol
 
@@ -148,15 +148,32 @@ class Suite(Protocol):
         """The file of known findings that ships with the suite."""
 
 
+def _sound(entry: EntryPoint, found: Mapping[str, Suite]) -> Suite:
+    """The suite of an entry point, if its tables can be read.
+
+    :raises ValueError: its name is not the entry point's, or is taken
+    """
+    one: Suite = entry.load()
+    # A run folder knows a suite by its own name, and the command line by the entry point's.
+    if one.name != entry.name:
+        raise ValueError(f"it calls itself {one.name!r}, its entry point {entry.name!r}")
+    if entry.name in found:
+        raise ValueError("two packages bring a suite of this name; uninstall one")
+    one.clauses()
+    one.kinds()
+    return one
+
+
 @cache
 def _load() -> tuple[dict[str, Suite], dict[str, str]]:
     found: dict[str, Suite] = {}
     broken: dict[str, str] = {}
     for entry in sorted(entry_points(group="afere.suites"), key=lambda e: e.name):
         try:
-            found[entry.name] = entry.load()
-        except Exception as error:  # a third party's suite must not take the others with it
+            found[entry.name] = _sound(entry, found)
+        except (Exception, SystemExit) as error:  # a third party's suite must not take the others with it, or end us
             broken[entry.name] = f"{entry.value} cannot be loaded: {type(error).__name__}: {error}"
+            found.pop(entry.name, None)
     return found, broken
 
 

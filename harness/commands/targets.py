@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 import typer
@@ -18,8 +17,6 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 @app.command("list")
 def list_(as_json: AsJson = False) -> None:
     """Show every kind of target and every provisioned environment with the disk space that it takes."""
-    import msgspec
-
     from harness import provision
     from harness.outputs import EnvironmentRow, TargetRow, TargetsOutput
     from harness.plan import complete
@@ -28,14 +25,17 @@ def list_(as_json: AsJson = False) -> None:
     rows = [
         TargetRow(
             kind.name, suite.name, kind.summary, kind.embedded, kind.versions, kind.variants,
-            kind.impossible(complete(kind, TargetName(kind.name))),
+            # One that is known by its address has no default to ask about.
+            "" if kind.address else kind.impossible(complete(kind, TargetName(kind.name))),
         )
         for suite in all_suites().values()
         for kind in suite.kinds().values()
     ]  # fmt: skip
     kept = [EnvironmentRow(e.name, e.bytes) for e in provision.installed()]
     if as_json:
-        typer.echo(json.dumps(msgspec.to_builtins(TargetsOutput(tuple(rows), tuple(kept))), indent=2))
+        from harness.cli import _print_json
+
+        _print_json(TargetsOutput(tuple(rows), tuple(kept)))
         return
     for row in rows:
         names = ", ".join(f"@{v}" for v in row.versions) or ("embedded" if row.embedded else "")

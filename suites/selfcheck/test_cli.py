@@ -206,14 +206,18 @@ def test_a_file_that_is_a_folder_is_named(afere: Afere, tmp_path: Path) -> None:
     assert ran.err.splitlines()[-1].endswith("plan.ndjson: Is a directory")
 
 
-def test_a_defect_of_ours_keeps_its_traceback(afere: Afere, install: Install) -> None:
+def test_a_defect_of_ours_keeps_its_traceback_and_is_no_finding(afere: Afere, install: Install) -> None:
     class Defect(Toy):
         def clauses(self) -> Any:
             raise ZeroDivisionError
 
     install(Defect())
-    with pytest.raises(ZeroDivisionError):
-        cli.main(["run"])
+    ran = afere("run")
+    assert ran.status == 2, "Python's own status for a traceback would read as unexpected findings"
+    assert "Traceback" in ran.err
+    assert ran.err.splitlines()[-1].startswith("afere: a defect of Afere or of a suite: ZeroDivisionError")
+    ran = afere("run", "--json")
+    assert (ran.status, ran.json["exit"]) == (2, 2)
     assert afere("--version").status == 0
 
 
