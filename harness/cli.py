@@ -263,9 +263,9 @@ def replay(
         for name, shows in done.shows.items():
             typer.echo(f"  {'still shows' if shows else 'does not show'} on {name}")
         typer.echo(visible(done.finding.script))
-    if not done.shows:
-        raise typer.Exit(Exit.INVALID)
-    raise typer.Exit(Exit.UNEXPECTED if any(done.shows.values()) else Exit.OK)
+    if any(done.shows.values()):
+        raise typer.Exit(Exit.UNEXPECTED)
+    raise typer.Exit(Exit.INVALID if done.unasked or not done.shows else Exit.OK)
 
 
 @app.command()

@@ -25,6 +25,8 @@ def explain(error: Exception) -> tuple[str, Exit] | None:
     """The sentence and the exit status; None for an error that is a defect of ours and deserves its traceback."""
     if isinstance(error, Interrupted):
         folder = shlex.quote(str(error.args[0]))
+        if (error.args[0] / "summary.json").exists():
+            return f"interrupted, but judged before. See it with: afere judge {folder}", Exit.INVALID
         return f"interrupted; nothing is lost. Go on with: afere run --resume {folder}", Exit.INVALID
     if isinstance(error, OSError) and error.errno in FULL:
         return f"{error.strerror}: make room; what was recorded is kept, see: afere run --resume", Exit.INVALID

@@ -76,7 +76,7 @@ def read_lines(path: Path, kind: type[_R]) -> Iterator[_R]:
                 return
             try:
                 yield from_line(line, kind)
-            except (json.JSONDecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
+            except (json.JSONDecodeError, msgspec.ValidationError, UnicodeDecodeError, RecursionError) as error:
                 raise RunError(f"{path}, line {number} is damaged ({error}); restore it or start a new run") from error
 
 
@@ -187,7 +187,7 @@ class RunFolder:
             return from_line((self.path / name).read_bytes(), kind)
         except FileNotFoundError:
             raise RunError(f"{self.path} has no {name}") from None
-        except (json.JSONDecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
+        except (json.JSONDecodeError, msgspec.ValidationError, UnicodeDecodeError, RecursionError) as error:
             raise RunError(f"{self.path / name} is damaged: {error}") from error
 
     def write_header(self, header: Header) -> None:

@@ -13,6 +13,7 @@ from harness.blobs import BlobStore
 from harness.findings import Key
 from harness.journal import RunFolder
 from harness.judge import judge_case
+from harness.outcome import Outcome, Status
 from harness.plan import nearest, select_targets
 from harness.provision import ProvisionError, provision
 from harness.record import ask, opened
@@ -48,7 +49,7 @@ def load(path: Path) -> Finding:
         raise ReplayError(
             f"{path} is a folder; give the file of one finding, such as {path}/findings/ID.json"
         ) from None
-    except (json.JSONDecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
+    except (json.JSONDecodeError, msgspec.ValidationError, UnicodeDecodeError, RecursionError) as error:
         raise ReplayError(f"{path} is not the file of a finding: {error}") from error
 
 
@@ -65,7 +66,9 @@ def replay(path: Path, targets: Sequence[str] = (), limits: dict[str, float] | N
         raise ReplayError(
             f"suite {finding.suite!r} of this finding is not installed{nearest(finding.suite, list(suites))}"
         )
-    names = list(targets) or [*finding.targets, *finding.peers]
+    if not finding.targets:
+        raise ReplayError(f"{path} names no target: on whom does the difference show?")
+    names = list(targets) or list(dict.fromkeys([*finding.targets, *finding.peers]))
     asks = select_targets([suite], names)
     missing: dict[str, str] = {}
     for one in asks:
@@ -87,6 +90,13 @@ def replay(path: Path, targets: Sequence[str] = (), limits: dict[str, float] | N
             observations = {t.name: ask(t, case, blobs) for t in live}
             unasked = {t.name: t.info.unsupported or t.info.unavailable for t in live if not t.ready}
         verdicts = judge_case(suite, frozenset(c.id for c in suite.clauses()), case, observations, blobs)
+    # What was not put to a target, or could not be judged, is no sign that the difference is gone.
+    for name, observation in observations.items():
+        faults = [v.note for v in verdicts if v.target == name and v.status is Status.ERROR]
+        if observation.outcome is Outcome.UNSUPPORTED:
+            unasked.setdefault(name, observation.detail or "it does not support the case")
+        elif faults:
+            unasked.setdefault(name, faults[0])
     shape = (finding.stage, finding.field, finding.change)
     shows = {
         name: show(verdicts, Key(suite.name, name, shape)) is not None for name in observations if name not in unasked

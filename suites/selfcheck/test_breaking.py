@@ -340,3 +340,57 @@ def test_a_missing_folder_is_no_lock(tmp_path: Path) -> None:
         assert not (tmp_path / "gone").exists()
     with pytest.raises(RunError), RunFolder(tmp_path).locked(), RunFolder(tmp_path).locked():
         pass
+
+
+# --- replaying
+
+
+@pytest.fixture
+def finding(afere: Afere) -> Path:
+    afere("run", "-t", "toy-drops-last", "--format", "ndjson")
+    (path,) = the_run(Path("reports/runs")).glob("findings/*.json")
+    return path
+
+
+EDITS: dict[str, tuple[dict[str, Any], int, str]] = {
+    "no target": ({"targets": []}, 3, "names no target"),
+    "a target that is its own peer": ({"peers": ["toy-drops-last"]}, 1, "still shows"),
+    "an operation that no target has": ({"witness": {"op": "zap"}}, 2, "outside its capabilities"),
+}
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_a_finding_that_was_edited_does_not_read_as_gone(afere: Afere, finding: Path, name: str) -> None:
+    changes, status, says = EDITS[name]
+    kept = json.loads(finding.read_text())
+    for key, value in changes.items():
+        kept[key] = {**kept[key], **value} if isinstance(value, dict) else value
+    finding.write_text(json.dumps(kept) + "\n")
+    ran = afere("replay", finding)
+    assert ran.status == status, ran.out
+    assert says in ran.out + ran.err
+
+
+def test_a_difference_that_cannot_be_judged_is_not_gone(afere: Afere, install: Install, finding: Path) -> None:
+    install(method("judge"))
+    ran = afere("replay", finding)
+    assert ran.status == 2
+    assert "raised SystemExit" in ran.out
+
+
+def test_a_difference_is_not_gone_where_its_target_is_away(afere: Afere, install: Install, finding: Path) -> None:
+    class Away(InProcess):
+        def open(self) -> Hello:
+            raise TargetUnavailable("it is away")
+
+    install(With(lambda name, _session: Away(str(name), {})))
+    ran = afere("replay", finding, "-t", "toy-honest", "-t", "odd")
+    assert ran.status == 2
+    assert "it is away" in ran.out
+
+
+def test_a_finding_file_without_an_end_is_one_sentence(afere: Afere, finding: Path) -> None:
+    finding.write_text("[" * 100_000)
+    ran = afere("replay", finding)
+    assert ran.status == 3
+    assert "is not the file of a finding" in ran.err
