@@ -68,6 +68,12 @@ def opened(
                 target = ask.kind.build(ask.name, session)
             except ValueError as error:  # the name says something that the kind cannot be
                 raise PlanError(f"target {name}: {error}") from error
+            except (Exception, SystemExit) as error:  # costs itself, not the run, as one that breaks while it opens
+                said = str(error) if isinstance(error, TargetUnavailable) else f"making it raised {error!r}"
+                none = InProcess(name, {})
+                info = TargetInfo(name, ask.suite.name, none.transport, (), {}, {}, "", said or "not available")
+                found.append(Opened(ask.suite, name, none, info))
+                continue
             stack.callback(target.close)
             found.append(open_one(ask.suite, name, target))
         yield found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import re
 import shutil
 import signal
 import sys
@@ -20,9 +21,9 @@ from harness.journal import Appender, RunError, RunFolder, read_lines
 from harness.outcome import Outcome
 from harness.record import NESTING, ask, open_one
 from harness.records import Case, Observation
-from harness.suite import TargetKind
+from harness.suite import Session, TargetKind, TargetName
 from harness.targets.base import Hello, InProcess, TargetUnavailable
-from suites.selfcheck.conftest import Afere, Install
+from suites.selfcheck.conftest import REPOSITORY, Afere, Install
 from suites.selfcheck.drive import gated, observe, the_run, toy_cases, toy_run, write_run
 from suites.selfcheck.test_accident import With, odd
 from suites.selfcheck.toy import Toy, honest
@@ -394,3 +395,36 @@ def test_a_finding_file_without_an_end_is_one_sentence(afere: Afere, finding: Pa
     ran = afere("replay", finding)
     assert ran.status == 3
     assert "is not the file of a finding" in ran.err
+
+
+@pytest.mark.parametrize("error", [TargetUnavailable("it was never built"), ZeroDivisionError(), SystemExit(0)])
+def test_a_target_that_cannot_be_made_costs_itself_and_no_pass(
+    install: Install, afere: Afere, error: BaseException
+) -> None:
+    def build(_name: Any, _session: Any) -> Any:
+        raise error
+
+    install(With(build))
+    ran = afere("run", "-t", "odd", "-t", "toy-honest", "--json")
+    assert ran.status == 2
+    assert any("odd could not be asked" in problem for problem in ran.json["summary"]["problems"])
+
+
+def test_the_targets_in_the_docs_can_be_made(tmp_path: Path) -> None:
+    page = (REPOSITORY / "docs/targets.md").read_text(encoding="utf-8")
+    blocks = [b for b in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "KIND =" in b]
+    assert len(blocks) == 3
+    made = set()
+    for block in blocks:
+        names: dict[str, Any] = {"__file__": str(tmp_path / "targets.py")}
+        exec(block, names)
+        kind = names["KIND"]
+        name = TargetName(kind.name, "".join(kind.versions[:1]), "http://127.0.0.1:9" if kind.address else "")
+        try:
+            made.add(kind.build(name, Session(tmp_path, {})).transport)
+        except TargetUnavailable:  # it is in no cache
+            made.add("worker")
+        if kind.address:
+            sent = names["request"](Case.make("render", "chat", {"body": {"n": 1}}))
+            assert (sent.body, sent.headers) == (b'{"n": 1}', {"content-type": "application/json"})
+    assert made == {"in-process", "http", "worker"}
