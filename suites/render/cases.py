@@ -364,7 +364,7 @@ def generate(count: int, seed: int) -> Iterator[Case]:
     listed = iter(edge_cases())
     index = 0
     while len(seen) < count:
-        spec = next(listed, None) if index % 2 else None
+        spec = next(listed, None) if index % 3 else None
         op, given = spec if spec is not None else drawn(Stream(seed, index))
         index += 1
         case = Case.make(SUITE, op, given)
