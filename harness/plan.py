@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from harness.journal import Round
 from harness.records import Case
 from harness.suite import Suite, TargetKind, TargetName, broken_suites
 from harness.targets.base import Blobs
+
+if TYPE_CHECKING:
+    from harness.journal import Round  # brings NumPy along, which only a run needs
 
 
 class PlanError(Exception):

@@ -9,11 +9,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import msgspec
-import numpy as np
-import numpy.typing as npt
 
 from harness.outcome import Outcome
 from harness.records import Case, Cost, Json, canonical
@@ -21,7 +19,10 @@ from harness.records import Case, Cost, Json, canonical
 PROTOCOL = 1
 """Version of the target protocol."""
 
-Array = npt.NDArray[Any]
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Array = npt.NDArray[Any]
 
 
 class Tensor(msgspec.Struct, frozen=True):
@@ -38,6 +39,8 @@ class Tensor(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, array: Array) -> Tensor:
         """Wrap a NumPy array under its own dtype name."""
+        import numpy as np  # here: commands that only list targets must answer at once
+
         return cls(np.asarray(array, order="C"), array.dtype.name)  # ascontiguousarray would make () into (1,)
 
 

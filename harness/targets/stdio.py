@@ -15,9 +15,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 import msgspec
-import numpy as np
 
-from harness.blobs import STORED
 from harness.outcome import Outcome
 from harness.records import Case, Cost, canonical
 from harness.sandbox import Ending, Limits, Program, StartFailed, limits_in_force
@@ -290,6 +288,10 @@ def load_array(file: ArrayFile, folder: Path) -> Tensor:
     path = Path(file.path)
     if path.parent != folder or path.is_symlink():
         raise BrokenProtocolError(f"an array outside the folder it was given: {file.path!r}")
+    import numpy as np
+
+    from harness.blobs import STORED
+
     stored = STORED.get(file.dtype)
     if stored is None or any(n < 0 for n in file.shape):
         raise BrokenProtocolError(f"an array of dtype {file.dtype!r} and shape {list(file.shape)}")

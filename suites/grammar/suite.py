@@ -9,8 +9,9 @@ from harness.records import Case, Clause, Json, Observation, Verdict
 from harness.suite import Fault, TargetKind
 from harness.targets.base import Blobs
 from reference.contract import load
-from suites.grammar import cases, faults, judge, scripts, targets
 from suites.grammar.features import PLAIN, features_of
+
+# What a method alone needs is imported there: commands that only list or explain must answer at once.
 
 
 class GrammarSuite:
@@ -27,10 +28,14 @@ class GrammarSuite:
 
     def kinds(self) -> Mapping[str, TargetKind]:
         """The compilers and the two matchers that come along."""
+        from suites.grammar import targets
+
         return targets.kinds()
 
     def cases(self, count: int, seed: int, blobs: Blobs) -> Iterator[Case]:  # noqa: ARG002 - no arrays here
         """Edges first, then generated ones."""
+        from suites.grammar import cases
+
         return cases.cases(count, seed)
 
     def needs(self, case: Case) -> frozenset[str]:
@@ -39,6 +44,8 @@ class GrammarSuite:
 
     def judge(self, case: Case, observations: Mapping[str, Observation], blobs: Blobs) -> Iterable[Verdict]:  # noqa: ARG002
         """See :mod:`suites.grammar.judge`."""
+        from suites.grammar import judge
+
         return judge.judge(case, observations)
 
     def features(self, case: Case) -> frozenset[str]:
@@ -51,14 +58,20 @@ class GrammarSuite:
 
     def rebuild(self, op: str, input: dict[str, Json], blobs: Blobs) -> Case | None:  # noqa: A002, ARG002
         """Check an input that minimising proposes."""
+        from suites.grammar import cases
+
         return cases.rebuild(input)
 
     def script(self, case: Case, target: str) -> str:
         """A short Python script."""
+        from suites.grammar import scripts
+
         return scripts.script(case, target)
 
     def faults(self) -> tuple[Fault, ...]:
         """Planted faults and honest variants."""
+        from suites.grammar import faults
+
         return faults.FAULTS
 
     def expectations(self) -> Path | None:

@@ -10,9 +10,10 @@ from harness.records import Case, Clause, Json, Observation, Verdict
 from harness.suite import Fault, TargetKind
 from harness.targets.base import Blobs
 from reference.contract import load
-from suites.render import cases, faults, judge, ordered, plain, requests, snippets, targets
-from suites.render.features import features
+from suites.render import ordered, snippets
 from suites.render.setups import LEDGER, setups
+
+# What a method alone needs is imported there: commands that only list or explain must answer at once.
 
 LARGEST = 200_000
 """Bytes of an input that minimising may propose."""
@@ -21,7 +22,7 @@ LARGEST = 200_000
 class RenderSuite:
     """See :class:`harness.suite.Suite`."""
 
-    name = cases.SUITE
+    name = "render"
     summary = "requests to engine requests: validation, chat templates, tokens, parameters"
     default_cases = 1200
     default_targets: tuple[str, ...] = ("transformers", "minijinja")
@@ -32,26 +33,38 @@ class RenderSuite:
 
     def kinds(self) -> Mapping[str, TargetKind]:
         """The renderers."""
+        from suites.render import targets
+
         return targets.kinds()
 
     def cases(self, count: int, seed: int, blobs: Blobs) -> Iterator[Case]:  # noqa: ARG002 - no arrays here
         """Edges among drawn ones."""
+        from suites.render import cases
+
         return cases.generate(count, seed)
 
     def needs(self, case: Case) -> frozenset[str]:
         """The set-up that the case goes to, and the operation, or what of it a library can do: see ``plain.py``."""
+        from suites.render import plain, requests
+
         return plain.needed(case) | {f"setup:{requests.setup_of(case)}"}
 
     def judge(self, case: Case, observations: Mapping[str, Observation], blobs: Blobs) -> Iterable[Verdict]:  # noqa: ARG002
         """See :mod:`suites.render.judge`."""
+        from suites.render import judge
+
         return judge.judge(case, observations)
 
     def features(self, case: Case) -> frozenset[str]:
         """See :mod:`suites.render.features`."""
+        from suites.render.features import features
+
         return features(case)
 
     def plainest(self, case: Case) -> dict[str, Json]:
         """The plainest input of the same operation."""
+        from suites.render import cases
+
         if case.op == "template":
             return cases.plain_template()
         if case.op in ("chat", "completions"):
@@ -69,10 +82,14 @@ class RenderSuite:
 
     def script(self, case: Case, target: str) -> str:
         """A ``curl`` line, or a short Python script for an embedded target."""
+        from suites.render import requests
+
         return requests.script(case, target)
 
     def faults(self) -> tuple[Fault, ...]:
         """Planted faults and honest variants."""
+        from suites.render import faults
+
         return faults.FAULTS
 
     def expectations(self) -> Path | None:
