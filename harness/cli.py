@@ -29,7 +29,7 @@ app = typer.Typer(
     name="afere",
     no_args_is_help=True,
     add_completion=False,
-    rich_markup_mode="markdown",
+    rich_markup_mode=None,  # plain text: rich costs every start a fifth of a second
     pretty_exceptions_enable=False,
     help=(
         "Conformance and differential testing of LLM inference stacks.\n\n"

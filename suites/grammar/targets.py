@@ -9,20 +9,22 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from harness.outcome import Outcome
 from harness.provision import Venv, find
 from harness.records import Case, Json
-from harness.sandbox import Limits
 from harness.suite import Needed, Session, TargetKind, TargetName
 from harness.targets.base import Answer, Blobs, Hello, InProcess, Target, TargetUnavailable, Unsupported
-from harness.targets.stdio import WorkerTarget, python_worker
 from reference.grammar.text import to_text
 from suites.grammar import nfa
 from suites.grammar.features import parsed
+
+if TYPE_CHECKING:
+    # What starts programs is imported where a target is made: listing targets must answer at once.
+    from harness.sandbox import Limits
 
 OPS: Final = Path(__file__).with_name("ops")
 MIB: Final = 1 << 20
@@ -90,6 +92,8 @@ class Compiler:
 
 def limits(session: Session, rest_mib: int) -> Limits:
     """The limits of one compiler: the session's, else this suite's. ``rest_mib``: what its process needs at rest."""
+    from harness.sandbox import Limits
+
     given = session.limits
     memory = given.get("memory_mb", MEMORY_MIB + rest_mib)
     return Limits(
@@ -163,6 +167,8 @@ def _build(name: TargetName, session: Session) -> Target:
     environment = find(str(name))
     if environment is None or environment.python is None:
         return _Absent(str(name))
+    from harness.targets.stdio import WorkerTarget, python_worker
+
     command = python_worker(environment.python, OPS / row.operations)
     variables = {**environment.env, "HF_HUB_OFFLINE": "1"}
     return Compiler(
@@ -174,6 +180,8 @@ def _build(name: TargetName, session: Session) -> Target:
 
 def python_re(name: str, session: Session, operations: str = "for_re.py") -> Target:
     """Python's ``re`` in a worker of the interpreter that runs Afere."""
+    from harness.targets.stdio import WorkerTarget, python_worker
+
     command = python_worker(sys.executable, OPS / operations)
     return Compiler(WorkerTarget(name, command, logs=session.logs, limits=limits(session, 64), ready_s=60.0))
 

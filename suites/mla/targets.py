@@ -17,10 +17,8 @@ import msgspec
 from harness.environment import cpu_features
 from harness.provision import EmulatedWheel, Stubs, find
 from harness.records import Case
-from harness.sandbox import Limits
 from harness.suite import Needed, Session, TargetKind, TargetName
 from harness.targets.base import Answer, Blobs, Hello, Target, TargetUnavailable
-from harness.targets.stdio import WorkerTarget, python_worker
 from suites import vllm_cpu
 
 OPS: Final = Path(__file__).with_name("kernel_ops.py")
@@ -153,6 +151,10 @@ def library(name: TargetName, files: Mapping[str, str], python: str) -> Path | N
 
 def build_kernel(name: TargetName, session: Session) -> Target:
     """A worker in the environment of the release, with one build loaded."""
+    # What starts programs is imported where a target is made: listing targets must answer at once.
+    from harness.sandbox import Limits
+    from harness.targets.stdio import WorkerTarget, python_worker
+
     environment = find(needs(name).name)
     if environment is None or environment.python is None:
         return Absent(name, f"{name} is not provisioned")

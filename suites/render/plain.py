@@ -11,7 +11,6 @@ from typing import Any
 
 from harness.records import Case, Json
 from reference.render.choices import part_text
-from reference.render.pipeline import evaluate
 from reference.render.records import Rendering, Setup
 from suites.render.ordered import unpack
 from suites.render.setups import setups
@@ -46,6 +45,8 @@ def _plain(op: str, given: dict[str, Json]) -> bool:
         return False
     if op == "completions" and not isinstance(body.get("prompt"), str):
         return False
+    from reference.render.pipeline import evaluate  # brings the template engine along, which only a run needs
+
     found = evaluate(setups()[given["setup"]], "chat" if op == "chat" else "completions", body)
     made = [one for result in found.results for one in result]
     return not found.checked.questions and bool(made) and all(isinstance(one, Rendering) for one in made)

@@ -7,7 +7,7 @@ import shlex
 from typing import Any
 
 from harness.records import Case, Json
-from harness.targets.http import Request
+from harness.targets.wire import Request
 from reference.render.template import special_tokens
 from suites.render import plain
 from suites.render.ordered import unpack

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from harness.outcome import Outcome
 from harness.provision import WheelMember, find
 from harness.records import Case, Json
-from harness.sandbox import Limits
 from harness.suite import Needed, Session, TargetKind, TargetName
 from harness.targets.base import Answer, Blobs, Hello, Target, TargetUnavailable
-from harness.targets.http import HttpTarget, Server
 from suites import vllm_cpu
 from suites.render import local, plain
 from suites.render.requests import request_of, setup_of
 from suites.render.setups import LEDGER, MAX_MODEL_LEN, OPEN, SERVED, setups, template_file
+
+if TYPE_CHECKING:
+    # What starts programs is imported where a target is made: listing targets must answer at once.
+    from harness.sandbox import Limits
+    from harness.targets.http import HttpTarget
 
 OPERATIONS: Final = ("chat", "completions", "text", "models", "health", "repeat", *plain.CAPABILITIES)
 RS_VERSIONS: Final = ("0.28.0", "0.29.0", "0.30.0", "0.31.0", "0.32.0", "0.33.0")
@@ -69,6 +72,8 @@ class Renderers:
 
 
 def _limits(session: Session) -> Limits:
+    from harness.sandbox import Limits
+
     given = session.limits
     return Limits(
         wall_s=given.get("wall_s", 30.0),
@@ -90,6 +95,8 @@ Command = Callable[[str, str, int], Sequence[str]]
 
 
 def _servers(name: str, session: Session, command: Command, env: dict[str, str], ready_s: float) -> Renderers:
+    from harness.targets.http import HttpTarget, Server
+
     def server(setup: str) -> HttpTarget:
         capabilities = (*OPERATIONS, "template") if setup == OPEN else OPERATIONS
         return HttpTarget(
@@ -171,6 +178,8 @@ def _url_build(name: TargetName, session: Session) -> Target:
             f"give an address, and after # one of {', '.join(setups())}, e.g. url:http://127.0.0.1:8000#ledger"
         )
     capabilities = (*OPERATIONS, "template") if setup == OPEN else OPERATIONS
+    from harness.targets.http import HttpTarget
+
     inner = HttpTarget(
         f"{name} {setup}", request_of, logs=session.logs, limits=_limits(session), capabilities=capabilities,
         url=address, describe=_describe,
