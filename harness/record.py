@@ -60,9 +60,7 @@ def opened(
         for ask in asks:
             name, impossible = str(ask.name), ask.kind.impossible(ask.name)
             if impossible or name in missing:
-                none = InProcess(name, {})
-                info = TargetInfo(name, ask.suite.name, none.transport, (), {}, {}, impossible, missing.get(name, ""))
-                found.append(Opened(ask.suite, name, none, info))
+                found.append(_not_there(ask, impossible, missing.get(name, "")))
                 continue
             try:
                 target = ask.kind.build(ask.name, session)
@@ -70,13 +68,19 @@ def opened(
                 raise PlanError(f"target {name}: {error}") from error
             except (Exception, SystemExit) as error:  # costs itself, not the run, as one that breaks while it opens
                 said = str(error) if isinstance(error, TargetUnavailable) else f"making it raised {error!r}"
-                none = InProcess(name, {})
-                info = TargetInfo(name, ask.suite.name, none.transport, (), {}, {}, "", said or "not available")
-                found.append(Opened(ask.suite, name, none, info))
+                found.append(_not_there(ask, "", said or "not available"))
                 continue
             stack.callback(target.close)
             found.append(open_one(ask.suite, name, target))
         yield found
+
+
+def _not_there(ask: Ask, unsupported: str, unavailable: str) -> Opened:
+    """Stand in for a target that was never made, so that the report says why it has no answers."""
+    name = str(ask.name)
+    none = InProcess(name, {})
+    info = TargetInfo(name, ask.suite.name, none.transport, (), {}, {}, unsupported, unavailable)
+    return Opened(ask.suite, name, none, info)
 
 
 def open_one(suite: Suite, name: str, target: Target) -> Opened:

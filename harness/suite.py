@@ -69,9 +69,10 @@ class Needed(msgspec.Struct, frozen=True):
 class TargetKind(msgspec.Struct, frozen=True):
     """One row of the table of targets that a suite can ask.
 
-    ``build`` makes a target; it must be cheap and start nothing (``open`` does). ``needs`` says what has to be
-    provisioned first, None for an embedded target. ``impossible`` says why this machine cannot run it, from processor
-    flags or tools, before anything is downloaded or tried; empty where it can.
+    ``build`` makes a target; it must be cheap and start nothing (``open`` does), and raises ``TargetUnavailable`` where
+    its environment is not there. ``needs`` says what has to be provisioned first, None for an embedded target.
+    ``impossible`` says why this machine cannot run it, from processor flags or tools, before anything is downloaded or
+    tried; empty where it can.
     """
 
     name: str

@@ -17,7 +17,7 @@ from harness.outcome import Outcome
 from harness.provision import Venv, find
 from harness.records import Case, Json
 from harness.suite import Needed, Session, TargetKind, TargetName
-from harness.targets.base import Answer, Blobs, Hello, InProcess, Target, TargetUnavailable, Unsupported
+from harness.targets.base import Answer, Blobs, Hello, InProcess, Target, TargetUnavailable
 from reference.grammar.text import to_text
 from suites.grammar import nfa
 from suites.grammar.features import parsed
@@ -144,29 +144,11 @@ def _needed(name: TargetName) -> Needed:
     return Needed(f"{name.kind}@{name.version}", recipe)
 
 
-class _Absent:
-    """A compiler whose environment is not there yet."""
-
-    transport = "worker"
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def open(self) -> Hello:
-        raise TargetUnavailable(f"{self.name} is not provisioned; run: afere targets add {self.name}")
-
-    def run(self, case: Case, blobs: Blobs) -> Answer:
-        raise Unsupported(f"{self.name} is not provisioned, so it cannot be asked case {case.id} ({type(blobs)})")
-
-    def close(self) -> None:
-        """Nothing to end."""
-
-
 def _build(name: TargetName, session: Session) -> Target:
     row = COMPILERS[name.kind]
     environment = find(str(name))
     if environment is None or environment.python is None:
-        return _Absent(str(name))
+        raise TargetUnavailable(f"{name} is not provisioned; run: afere targets add {name}")
     from harness.targets.stdio import WorkerTarget, python_worker
 
     command = python_worker(environment.python, OPS / row.operations)

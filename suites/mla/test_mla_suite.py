@@ -24,7 +24,7 @@ from harness.plan import select_targets
 from harness.record import ask, open_one
 from harness.records import Case, Observation, Verdict, from_line, to_line
 from harness.suite import Session, TargetName
-from harness.targets.base import InProcess, Unsupported
+from harness.targets.base import InProcess, TargetUnavailable, Unsupported
 from reference.mla.bound import BLOCKED
 from reference.mla.cache import PagedCache
 from reference.mla.exact import GAP
@@ -414,9 +414,8 @@ def test_a_library_is_found_where_the_environment_says(tmp_path: Path) -> None:
 def test_a_kernel_that_is_not_provisioned_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AFERE_CACHE", str(tmp_path))
     name = TargetName("vllm-kernel", "0.32.0", "avx2")
-    opened = open_one(SUITE, str(name), SUITE.kinds()["vllm-kernel"].build(name, Session(tmp_path, {})))
-    assert not opened.ready
-    assert "afere targets add vllm-kernel@0.32.0:avx2" in opened.info.unavailable
+    with pytest.raises(TargetUnavailable, match=r"afere targets add vllm-kernel@0\.32\.0:avx2"):
+        SUITE.kinds()["vllm-kernel"].build(name, Session(tmp_path, {}))
 
 
 def _runs(text: str) -> str:

@@ -114,24 +114,6 @@ def _arguments(setup: str, host: str, port: int) -> list[str]:
     ]  # fmt: skip
 
 
-class _Absent:
-    """A target whose environment is not there yet."""
-
-    transport = "http"
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def open(self) -> Hello:
-        raise TargetUnavailable(f"{self.name} is not provisioned; run: afere targets add {self.name}")
-
-    def run(self, case: Case, blobs: Blobs) -> Answer:  # noqa: ARG002 - never opened
-        return Answer(Outcome.UNSUPPORTED, detail=f"{self.name} is not provisioned")
-
-    def close(self) -> None:
-        pass
-
-
 def _rs_needs(name: TargetName) -> Needed:
     return Needed(f"vllm-rs@{name.version}", WheelMember("vllm", name.version, "vllm/vllm-rs", ("--help",)))
 
@@ -139,7 +121,7 @@ def _rs_needs(name: TargetName) -> Needed:
 def _rs_build(name: TargetName, session: Session) -> Target:
     environment = find(_rs_needs(name).name)
     if environment is None or environment.program is None:
-        return _Absent(str(name))
+        raise TargetUnavailable(f"{name} is not provisioned; run: afere targets add {name}")
     program = str(environment.program)
     gated = tuple(int(part) for part in name.version.split(".")[:2]) >= (0, 33)
 
@@ -158,7 +140,7 @@ def _render_needs(name: TargetName) -> Needed:
 def _render_build(name: TargetName, session: Session) -> Target:
     environment = find(_render_needs(name).name)
     if environment is None or environment.python is None:
-        return _Absent(str(name))
+        raise TargetUnavailable(f"{name} is not provisioned; run: afere targets add {name}")
     python = str(environment.python)
     env = {**environment.env, "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"}
 
